@@ -31,6 +31,8 @@ use crate::message::{Message, MessageContext};
 pub struct Failed {
     pub(crate) reason: String,
     pub(crate) is_final: bool,
+    /// Whether the attempt counts towards the last one.
+    pub(crate) counts: bool,
 }
 
 impl Failed {
@@ -39,6 +41,7 @@ impl Failed {
         Self {
             reason: reason.into(),
             is_final: false,
+            counts: true,
         }
     }
 
@@ -47,6 +50,16 @@ impl Failed {
         Self {
             reason: reason.into(),
             is_final: true,
+            counts: true,
+        }
+    }
+
+    /// A document could not be read. The attempt counts unless the service is away.
+    pub(crate) fn unread(error: &cdb_client::Error) -> Self {
+        Self {
+            reason: error.to_string(),
+            is_final: false,
+            counts: !error.is_transient() && !error.is_denied(),
         }
     }
 

@@ -34,11 +34,13 @@ pub use membership::{
     FailedMember, MemberDocument, MemberRecord, Membership, MembershipConfig, MembershipView,
     Standing,
 };
-pub use message::{Address, Message, MessageContext, MessageDocument, MessageId, Side};
+pub use message::{
+    Address, DocumentMessage, Message, MessageContext, MessageDocument, MessageId, Side,
+};
 pub use messaging::{Messaging, MessagingBuilder, MessagingConfig};
 pub use outbox::{
     Attempt, DeadLetter, DeadLetters, Dispatcher, Handover, Jitter, OutboxBatch, OutboxError,
-    PreparedBatch, Relay, RetryPolicy, Undelivered, reconcile,
+    PreparedBatch, Receiver, Relay, RetryPolicy, Undelivered, reconcile,
 };
 pub use rendezvous::{name_hash, owner_of_slot};
 pub use search::Rows;

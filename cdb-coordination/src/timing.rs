@@ -30,6 +30,8 @@ pub(crate) const OUT_OF_ORDER_BACKOFF: Duration = Duration::from_secs(1);
 pub(crate) const RECHECK_DELAY: Duration = Duration::from_millis(50);
 /// The interval of checking whether a partition in which messages are received still answers.
 pub(crate) const SILENCE_CHECK: Duration = Duration::from_millis(500);
+/// The interval of checking whether messaging is idle.
+pub(crate) const IDLE_CHECK: Duration = Duration::from_millis(20);
 /// How long delivered messages wait for others before they are deleted in one request.
 pub(crate) const BATCHING_DELAY: Duration = Duration::from_millis(20);
 /// The first and the longest delay before a commit that lost a race is tried again.

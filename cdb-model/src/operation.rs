@@ -9,7 +9,6 @@ use std::marker::PhantomData;
 use derive_where::derive_where;
 
 use crate::codec_error::EncodeError;
-use crate::document::Document;
 use crate::etag::ETag;
 use crate::id::{IdError, ItemId};
 use crate::partition::KnownPartition;
@@ -100,37 +99,6 @@ pub(crate) struct WholeDocument<D> {
     pub(crate) address: Address<D>,
     pub(crate) fields: Result<String, EncodeError>,
 }
-
-impl<D: Document> WholeDocument<D> {
-    fn document(&self) -> Result<D, EncodeError> {
-        let read = D::field_codec().read(self.fields.as_ref().map_err(Clone::clone)?);
-        read.map_err(|error| EncodeError::Serialize {
-            document: D::SHAPE.name,
-            reason: format!("its own JSON cannot be read: {error}"),
-        })
-    }
-}
-
-macro_rules! whole_documents {
-    ($($operation:ident)*) => {$(
-        impl<D: Document> $operation<D> {
-            /// Returns the document that is written.
-            ///
-            /// # Errors
-            /// When the document cannot be stored as JSON, or not be read from it.
-            pub fn document(&self) -> Result<D, EncodeError> {
-                self.0.document()
-            }
-
-            /// Returns where the document is written, and the required version.
-            pub fn address(&self) -> &Address<D> {
-                &self.0.address
-            }
-        }
-    )*};
-}
-
-whole_documents!(Create Upsert Replace);
 
 /// Creates a document. Fails with 409 if an item has its id or unique key. Made by
 /// [`Document::create`](crate::Document::create).

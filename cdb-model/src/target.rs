@@ -1,7 +1,8 @@
 //! What names one document.
 
+use crate::codec_error::EncodeError;
 use crate::document::{Document, DocumentKey, Stored};
-use crate::operation::{Address, Delete, Read, Replace};
+use crate::operation::{Address, Create, Delete, Read, Replace, Upsert, WholeDocument};
 use crate::partition::Partition;
 use crate::partition_key::PartitionKey;
 use crate::unreadable::Location;
@@ -80,3 +81,34 @@ impl<D: Document, P: Partition> Read<D, P> {
         Self(target.address())
     }
 }
+
+impl<D: Document> WholeDocument<D> {
+    fn document(&self) -> Result<D, EncodeError> {
+        let read = D::field_codec().read(self.fields.as_ref().map_err(Clone::clone)?);
+        read.map_err(|error| EncodeError::Serialize {
+            document: D::SHAPE.name,
+            reason: format!("its own JSON cannot be read: {error}"),
+        })
+    }
+}
+
+macro_rules! whole_documents {
+    ($($operation:ident)*) => {$(
+        impl<D: Document> $operation<D> {
+            /// Returns the document that is written.
+            ///
+            /// # Errors
+            /// When the document cannot be stored as JSON, or not be read from it.
+            pub fn document(&self) -> Result<D, EncodeError> {
+                self.0.document()
+            }
+
+            /// Returns where the document is written, and the required version.
+            pub fn address(&self) -> &Address<D> {
+                &self.0.address
+            }
+        }
+    )*};
+}
+
+whole_documents!(Create Upsert Replace);

@@ -89,8 +89,7 @@ async fn coordinator(shop: &ContainerClient<Shop>, name: &str) -> Result<WorkCoo
     // release half of them again.
     let mut views = membership.watch();
     views.wait_for(|view| view.members().len() == 2).await?;
-    let mut config = WorkConfig::default();
-    config.upkeep = Duration::from_millis(200);
+    let config = WorkConfig::default().with_upkeep(Duration::from_millis(200));
     Ok(WorkCoordinator::open(container, Arc::new(membership), config).await?)
 }
 

@@ -19,9 +19,9 @@ use cdb_coordination::{Jitter, RetryPolicy, TimingError, name_hash};
 /// use std::time::Duration;
 /// use cdb_work::{Partitions, WorkConfig};
 ///
-/// let mut config = WorkConfig::default();
-/// config.lease = Duration::from_secs(5); // others take over from a killed process after this time
-/// config.partitions = Partitions::new(64).expect("1 to 4,096"); // the first coordinator decides, for all time
+/// let config = WorkConfig::default()
+///     .with_lease(Duration::from_secs(5)) // others take over from a killed process after this time
+///     .with_partitions(Partitions::new(64).expect("1 to 4,096")); // the first coordinator decides, for all time
 /// assert_eq!(config.partitions.count(), 64);
 /// ```
 #[derive(Clone, Debug)]
@@ -92,6 +92,36 @@ impl Default for WorkConfig {
             exhausted: Exhausted::default(),
         }
     }
+}
+
+macro_rules! setters {
+    ($($with:ident($field:ident: $type:ty))*) => {
+        impl WorkConfig {$(
+            #[doc = concat!("Sets [`", stringify!($field), "`](Self::", stringify!($field), ").")]
+            #[must_use]
+            pub fn $with(mut self, $field: impl Into<$type>) -> Self {
+                self.$field = $field.into();
+                self
+            }
+        )*}
+    };
+}
+
+setters! {
+    with_name(name: String)
+    with_partitions(partitions: Partitions)
+    with_max_partitions(max_partitions: u16)
+    with_lease(lease: Duration)
+    with_claim_timeout(claim_timeout: Duration)
+    with_drain(drain: Duration)
+    with_upkeep(upkeep: Duration)
+    with_longest_pause(longest_pause: Duration)
+    with_sweep(sweep: Duration)
+    with_most_held(most_held: usize)
+    with_remember(remember: Duration)
+    with_forget(forget: Duration)
+    with_retry(retry: RetryPolicy)
+    with_exhausted(exhausted: Exhausted)
 }
 
 impl WorkConfig {

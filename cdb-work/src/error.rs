@@ -37,7 +37,7 @@ pub enum WorkError {
     },
     /// A document written with the report was refused, so nothing of the report was written.
     #[error(
-        "a document written with the report of message `{message_id}` was refused; the message is claimed again"
+        "a document written with the report of message `{message_id}` was refused: {source}; the message is claimed again"
     )]
     EffectRefused {
         /// The message id. The message is claimed again.
@@ -129,13 +129,15 @@ pub enum WorkError {
     #[error(transparent)]
     Timing(#[from] TimingError),
     /// The message to redrive or discard is not set aside.
-    #[error("message `{message_id}` is not set aside")]
+    #[error("message `{message_id}` is not set aside; read those that are with `set_aside`")]
     NotSetAside {
         /// The message id.
         message_id: String,
     },
     /// The strategy or coordinator was dropped before the entry was written.
-    #[error("the entry is lost: its strategy or coordinator was dropped before it was written")]
+    #[error(
+        "the entry was not written, because its strategy or coordinator was dropped; store the message again, or wait until the message of the report is claimed again"
+    )]
     Unflushed,
 }
 

@@ -36,6 +36,7 @@ mod timing;
 
 pub use config::{Exhausted, WorkConfig};
 pub use coordinator::handle::{Processed, WorkBatch, WorkCoordinator};
+pub use coordinator::started::StartedWork;
 pub use error::WorkError;
 pub use events::archive::{ContainerArchive, EventArchive};
 pub use events::feed::{EventFeed, FeedEvent};

@@ -98,7 +98,10 @@ where
             tried += 1;
             let batch = match self.effect_of(&mut claimed).await {
                 Some(Ok(batch)) => batch,
-                Some(Err(failed)) => break (failed, true),
+                Some(Err(failed)) => {
+                    let counts = failed.counts;
+                    break (failed, counts);
+                }
                 None => return Ok(Step::Lost),
             };
             match self.commit_receipt(&claimed, batch).await? {
@@ -126,6 +129,7 @@ where
         let arrival = Arrival {
             envelope: claimed.incoming.envelope.clone(),
             attempt: claimed.incoming.started,
+            receivers: self.receivers.clone(),
         };
         let handling = self.handlers.handle(arrival);
         let handled = self.renewing(claimed, handling).await?;

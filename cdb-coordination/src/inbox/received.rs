@@ -1,10 +1,12 @@
 //! A delivered message as its handler gets it.
 
+use std::sync::Arc;
+
 use cdb_model::Timestamp;
 
 use crate::handlers::{Delivered, Failed};
 use crate::message::{Address, Envelope, MessageContext, MessageId};
-use crate::outbox::OutboxBatch;
+use crate::outbox::{OutboxBatch, Receivers};
 
 /// A received message.
 #[derive(Clone, Debug)]
@@ -38,6 +40,8 @@ pub type Handled<C> = Result<OutboxBatch<C>, Failed>;
 pub(crate) struct Arrival {
     pub(crate) envelope: Envelope,
     pub(crate) attempt: u32,
+    /// The receivers of messages that the handler publishes.
+    pub(crate) receivers: Arc<Receivers>,
 }
 
 impl Delivered for Arrival {

@@ -42,7 +42,7 @@ pub enum LeaseError {
     /// The lease is still held, but the write was refused: the condition of the patch does not
     /// hold, or a writer without a lease has changed the document since the guard read it.
     #[error(
-        "the lease of `{id}` is held, but the document has changed since the guard read it; call `refresh` and try again"
+        "`{id}` has changed since the guard read it, or does not meet the condition of the patch; the lease is held: call `refresh` and decide again"
     )]
     Changed {
         /// The document's id.

@@ -17,7 +17,7 @@ use super::error::LeaseError;
 use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced, is_at_fence};
 use super::health::Event;
 use super::lock::fresh_mark;
-use super::operation::{Kind, LeasedOperation, Named};
+use super::operation::{Kind, LeasedOperation};
 
 /// A leased document, as its holder knows it.
 #[derive(Debug)]
@@ -91,8 +91,8 @@ where
             _ => then,
         };
         let step = self.next_step(then).await?;
-        if let Some(named) = &change.named {
-            self.check_named(named)?;
+        if let Some(address) = &change.address {
+            self.check_address(address)?;
         }
         let write = self.write_of(change.kind, &step)?;
         self.send(&step, &write).await?;
@@ -120,18 +120,19 @@ where
     }
 
     /// Fails if an operation is on another document, or on another version than the holder knows.
-    fn check_named(&self, named: &Named) -> Result<(), LeaseError> {
-        let partition = self.stored.document.partition_key();
-        if named.id != self.stored.id || named.partition.as_ref().is_some_and(|p| *p != partition) {
+    fn check_address(&self, address: &Address<D>) -> Result<(), LeaseError> {
+        let (id, partition) = (address.id()?, self.stored.document.partition_key());
+        if *id != self.stored.id || *address.partition() != partition {
             return Err(LeaseError::OtherDocument {
                 id: self.stored.id.to_string(),
-                found: named.id.to_string(),
+                found: id.to_string(),
             });
         }
-        match &named.version {
-            Some(version) if *version != self.stored.etag => Err(LeaseError::changed(&self.stored)),
-            _ => Ok(()),
+        let version = address.required_version();
+        if version.is_some_and(|version| *version != self.stored.etag) {
+            return Err(LeaseError::changed(&self.stored));
         }
+        Ok(())
     }
 
     fn write_of(&self, kind: Kind<C, D>, step: &Step) -> Result<Write<C, D>, LeaseError> {

@@ -1,9 +1,6 @@
 //! The operations that a guard executes under its lease.
 
-use cdb_model::{
-    Address, Batch, Delete, Document, ETag, IdError, ItemId, Partition, PartitionKey, Patch,
-    Replace,
-};
+use cdb_model::{Address, Batch, Delete, Document, KnownPartition, Patch, Replace};
 
 use super::error::LeaseError;
 
@@ -33,16 +30,8 @@ pub trait KeepsLease {}
 #[derive(Debug)]
 pub struct Change<C, D> {
     /// `None` for an operation on any document.
-    pub(super) named: Option<Named>,
+    pub(super) address: Option<Address<D>>,
     pub(super) kind: Kind<C, D>,
-}
-
-/// The document that an operation names.
-#[derive(Debug)]
-pub(super) struct Named {
-    pub(super) id: ItemId,
-    pub(super) partition: Option<PartitionKey>,
-    pub(super) version: Option<ETag>,
 }
 
 #[derive(Debug)]
@@ -53,59 +42,47 @@ pub(super) enum Kind<C, D> {
     Batch(Patch<D>, Batch<C>),
 }
 
-impl Named {
-    fn of<D, P: Partition>(address: &Address<D, P>) -> Result<Option<Self>, IdError> {
-        Ok(Some(Self {
-            id: address.id()?.clone(),
-            partition: address.partition().known().cloned(),
-            version: address.required_version().cloned(),
-        }))
+impl<C, D> Change<C, D> {
+    fn of(address: impl Into<Option<Address<D>>>, kind: Kind<C, D>) -> Self {
+        let address = address.into();
+        Self { address, kind }
     }
 }
 
 impl<C, D> LeasedOperation<C, D> for Patch<D> {
     fn into_change(self) -> Result<Change<C, D>, LeaseError> {
-        Ok(Change {
-            named: None,
-            kind: Kind::Patch(self),
-        })
+        Ok(Change::of(None, Kind::Patch(self)))
     }
 }
 
-impl<C, D: Document, P: Partition> LeasedOperation<C, D> for Patch<D, Address<D, P>> {
+impl<C, D: Document, P: KnownPartition> LeasedOperation<C, D> for Patch<D, Address<D, P>> {
     fn into_change(self) -> Result<Change<C, D>, LeaseError> {
         let (address, patch) = self.into_parts();
-        Ok(Change {
-            named: Named::of(&address)?,
-            kind: Kind::Patch(patch),
-        })
+        Ok(Change::of(address.into_known(), Kind::Patch(patch)))
     }
 }
 
 impl<C, D: Document> LeasedOperation<C, D> for Replace<D> {
     fn into_change(self) -> Result<Change<C, D>, LeaseError> {
-        Ok(Change {
-            named: Named::of(self.address())?,
-            kind: Kind::Replace(self.document()?),
-        })
+        Ok(Change::of(
+            self.address().clone(),
+            Kind::Replace(self.document()?),
+        ))
     }
 }
 
-impl<C, D, P: Partition> LeasedOperation<C, D> for Delete<D, P> {
+impl<C, D, P: KnownPartition> LeasedOperation<C, D> for Delete<D, P> {
     fn into_change(self) -> Result<Change<C, D>, LeaseError> {
-        Ok(Change {
-            named: Named::of(self.address())?,
-            kind: Kind::Delete,
-        })
+        Ok(Change::of(
+            self.address().clone().into_known(),
+            Kind::Delete,
+        ))
     }
 }
 
 impl<C, D> LeasedOperation<C, D> for (Patch<D>, Batch<C>) {
     fn into_change(self) -> Result<Change<C, D>, LeaseError> {
-        Ok(Change {
-            named: None,
-            kind: Kind::Batch(self.0, self.1),
-        })
+        Ok(Change::of(None, Kind::Batch(self.0, self.1)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cdb_model::{PartitionKey, Timestamp};
+use cdb_model::{Document, PartitionKey, Timestamp};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +25,15 @@ pub trait Message: Serialize + DeserializeOwned + Send + 'static {
     /// The stored name. It must stay the same while messages of this type are on their way, also
     /// over releases.
     const TYPE: &'static str;
+}
+
+/// A message about one document in the partition that receives it.
+pub trait DocumentMessage: Message {
+    /// The type of the document.
+    type Document: Document;
+
+    /// The key of the document.
+    fn document_key(&self) -> <Self::Document as Document>::Key;
 }
 
 /// The largest message, as JSON. The payload is stored as a JSON string, where every quotation mark

@@ -13,6 +13,6 @@ pub use context::MessageContext;
 pub use document::MessageDocument;
 pub(crate) use document::MessageDocumentKey;
 pub(crate) use document::fingerprint;
-pub use envelope::{Address, Message, MessageId};
+pub use envelope::{Address, DocumentMessage, Message, MessageId};
 pub(crate) use envelope::{Envelope, MAX_MESSAGE_BYTES};
 pub(crate) use lifetimes::Lifetimes;

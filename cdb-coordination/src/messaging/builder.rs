@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use cdb_client::ContainerClient;
-use cdb_model::{Container, ETag, MemberOf, OperationIndex, PartitionKey};
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
+use cdb_model::{
+    Container, DocumentKey as _, ETag, MemberOf, OperationIndex, PartitionKey, Stored,
+};
 use derive_where::derive_where;
 use tokio::sync::OnceCell;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -13,12 +15,12 @@ use tokio_util::task::TaskTracker;
 
 use super::config::MessagingConfig;
 use super::inner::Inner;
-use crate::handlers::Handlers;
+use crate::handlers::{Failed, Handlers};
 use crate::inbox::{Arrival, Handled, Hints, Received};
-use crate::message::{Address, Message, MessageDocument};
+use crate::message::{Address, DocumentMessage, Message, MessageDocument};
 use crate::outbox::{
-    DeadLetters, Dispatcher, Jitter, OutboxBatch, OutboxError, PreparedBatch, Route, Streams,
-    Terms, commit,
+    DeadLetters, Dispatcher, Jitter, OutboxBatch, OutboxError, PreparedBatch, Receiver, Receivers,
+    Route, Streams, Terms, commit,
 };
 use crate::timing::TimingError;
 
@@ -45,6 +47,7 @@ pub struct MessagingBuilder<C> {
     config: MessagingConfig,
     routes: HashMap<String, Box<dyn Route>>,
     handlers: Handlers<Arrival, OutboxBatch<C>>,
+    receivers: Receivers,
     jitter: Jitter,
 }
 
@@ -112,10 +115,80 @@ where
     {
         let handler = move |message, arrival: Arrival| {
             // Within the context of the message, which the batch begins with.
-            let batch = OutboxBatch::new(arrival.envelope.to.clone());
+            let batch = OutboxBatch::new(arrival.envelope.to.clone())
+                .with_receivers(arrival.receivers.clone());
             handler(arrival.received(message), batch)
         };
         self.handlers.on(name.into(), handler);
+        self
+    }
+
+    /// Registers the handler of messages about one document. The handler also gets the document, as
+    /// it is now in the partition of the message; a batch with [`Stored::replace`] makes it run
+    /// again if the document has changed since.
+    ///
+    /// A missing document is a failed attempt: it may be created by another message. Its stream waits,
+    /// and after the last attempt the message is a dead letter. To go on without the document, read
+    /// it in a handler of [`on`](Self::on). While the document cannot be read because the service is
+    /// away, no attempt counts.
+    ///
+    /// ```
+    /// use cdb_coordination::{DocumentMessage, Messaging, Received};
+    /// use cdb_model::{Document as _, Stored};
+    /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+    /// # use shop::{Order, OrderKey, Placed, order};
+    /// impl DocumentMessage for Placed {
+    ///     type Document = Order;
+    ///
+    ///     fn document_key(&self) -> OrderKey {
+    ///         OrderKey::new("ann", self.number)
+    ///     }
+    /// }
+    /// # shop::with_shop(async |shop| {
+    ///
+    /// let messaging = Messaging::builder(shop)
+    ///     .on_document(async |mut order: Stored<Order>, _: Received<Placed>, mut batch| {
+    ///         order.document.state = "checked".to_owned();
+    ///         batch.add(order.replace())?;
+    ///         Ok(batch)
+    ///     })
+    ///     .start()?;
+    /// # messaging.stop().await; Ok(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn on_document<M, F, Fut>(self, handler: F) -> Self
+    where
+        M: DocumentMessage,
+        M::Document: MemberOf<C>,
+        F: Fn(Stored<M::Document>, Received<M>, OutboxBatch<C>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Handled<C>> + Send + 'static,
+    {
+        let (latest, handler) = (self.container.latest_committed(), Arc::new(handler));
+        self.on(move |received: Received<M>, batch: OutboxBatch<C>| {
+            let (latest, handler) = (latest.clone(), handler.clone());
+            let key = received.message.document_key();
+            let address = key.in_partition(batch.partition());
+            async move {
+                match latest.read(address).await {
+                    Ok(Some(document)) => handler(document, received, batch).await,
+                    Ok(None) => {
+                        let id = key.to_id()?;
+                        let reason =
+                            format!("`{id}` does not exist; create it and redrive the message");
+                        Err(Failed::temporarily(reason))
+                    }
+                    Err(error) => Err(Failed::unread(&error)),
+                }
+            }
+        })
+    }
+
+    /// Registers a receiver of the messages of type `M` that
+    /// [`OutboxBatch::publish`](crate::OutboxBatch::publish) sends. Register the same receivers in
+    /// all processes that publish. A second registration of a receiver changes nothing.
+    #[must_use]
+    pub fn receiver<M: Message>(mut self, receiver: Receiver) -> Self {
+        self.receivers.add::<M>(receiver);
         self
     }
 
@@ -143,6 +216,7 @@ where
             config: self.config,
             routes: self.routes,
             handlers: self.handlers,
+            receivers: Arc::new(self.receivers),
             dispatcher: Dispatcher::default(),
             jitter: self.jitter,
             me: uuid::Uuid::new_v4().simple().to_string(),
@@ -181,10 +255,8 @@ where
 /// batch.add(order(7).create())?;
 /// batch.send("warehouse", &Placed { number: 7 })?; // in the same batch as the order
 /// messaging.commit(batch).await?;
-/// # let copied = OrderKey::new("warehouse", 7);
-/// # while messaging.container().read(&copied).await?.is_none() {
-/// #     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-/// # }
+/// messaging.until_idle().await?; // for tests
+/// assert!(messaging.container().read(&OrderKey::new("warehouse", 7)).await?.is_some());
 /// messaging.stop().await;
 /// # Ok(()) }).unwrap();
 /// ```
@@ -205,8 +277,35 @@ where
             config: MessagingConfig::default(),
             routes: HashMap::new(),
             handlers: Handlers::default(),
+            receivers: Receivers::default(),
             jitter: Jitter::random(),
         }
+    }
+
+    /// Opens a container, which is created if it is missing, and starts the set-up of messaging on it.
+    ///
+    /// ```no_run
+    /// use cdb_client::CosmosClient;
+    /// use cdb_coordination::{Messaging, Received};
+    /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+    /// # use shop::{Placed, Shop};
+    ///
+    /// async fn start(client: &CosmosClient) -> Result<Messaging<Shop>, Box<dyn std::error::Error>> {
+    ///     let messaging = Messaging::open(client, "shop", "orders").await?;
+    ///     Ok(messaging.on(async |_: Received<Placed>, batch| Ok(batch)).start()?)
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the container cannot be opened or created.
+    pub async fn open(
+        client: &CosmosClient,
+        database: &str,
+        container: &str,
+    ) -> Result<MessagingBuilder<C>, cdb_client::Error> {
+        let database = client.database(database);
+        let container = database.bootstrap(container, Bootstrap::CreateIfMissing);
+        Ok(Self::builder(container.await?))
     }
 
     /// The container.
@@ -216,13 +315,14 @@ where
 
     /// Begins a change of a partition. [`commit`](Self::commit) sends it.
     pub fn batch(&self, partition: impl Into<PartitionKey>) -> OutboxBatch<C> {
-        OutboxBatch::new(Address {
+        let home = Address {
             container: self.inner.container.name().to_owned(),
             partition: partition.into(),
-        })
+        };
+        OutboxBatch::new(home).with_receivers(self.inner.receivers.clone())
     }
 
-    /// Commits a change and its messages: all or nothing. The messages are delivered in the
+    /// Commits a change and its messages: all or nothing. An empty batch sends nothing. The messages are delivered in the
     /// background, by this process or by any other that runs `Messaging` on the container.
     ///
     /// # Errors
@@ -231,6 +331,9 @@ where
     pub async fn commit(&self, batch: OutboxBatch<C>) -> Result<(), OutboxError> {
         let inner = &self.inner;
         inner.check_form().await?;
+        if batch.operations() == 0 {
+            return Ok(());
+        }
         let reserved = inner.config.reserved;
         let lifetimes = inner.lifetimes();
         let sent = commit(&inner.container, &batch, reserved, lifetimes, &inner.jitter).await?;

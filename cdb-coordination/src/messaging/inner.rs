@@ -14,13 +14,14 @@ use super::config::MessagingConfig;
 use crate::handlers::Handlers;
 use crate::inbox::{Arrival, Hints};
 use crate::message::{Lifetimes, MessageDocument};
-use crate::outbox::{Dispatcher, Jitter, OutboxBatch, Route};
+use crate::outbox::{Dispatcher, Jitter, OutboxBatch, Receivers, Route};
 
 pub(crate) struct Inner<C> {
     pub(crate) container: ContainerClient<C>,
     pub(crate) config: MessagingConfig,
     pub(crate) routes: HashMap<String, Box<dyn Route>>,
     pub(crate) handlers: Handlers<Arrival, OutboxBatch<C>>,
+    pub(crate) receivers: Arc<Receivers>,
     pub(crate) dispatcher: Dispatcher<Stored<MessageDocument<C>>>,
     pub(crate) hints: Hints,
     pub(crate) jitter: Jitter,

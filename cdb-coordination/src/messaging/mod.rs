@@ -3,6 +3,7 @@
 mod builder;
 mod config;
 mod form;
+mod idle;
 mod inner;
 mod once;
 mod tasks;

@@ -1,10 +1,12 @@
 //! A change of one partition with the messages that are committed together with it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use cdb_model::{Batch, BatchError, Container, MemberOf, Operation, OperationIndex, PartitionKey};
 use serde::ser::Error as _;
 
+use super::receivers::{Receiver, Receivers};
 use crate::message::{Address, Envelope, MAX_MESSAGE_BYTES, Message, MessageContext};
 
 /// An upper bound of the bytes of an envelope besides payload and context: ids and addresses.
@@ -37,6 +39,7 @@ pub struct OutboxBatch<C> {
     home: Address,
     unsent: Vec<Unsent>,
     context: MessageContext,
+    receivers: Arc<Receivers>,
 }
 
 /// A message without a number.
@@ -55,7 +58,13 @@ impl<C: Container> OutboxBatch<C> {
             home,
             unsent: Vec::new(),
             context: MessageContext::current(),
+            receivers: Arc::default(),
         }
+    }
+
+    pub(crate) fn with_receivers(mut self, receivers: Arc<Receivers>) -> Self {
+        self.receivers = receivers;
+        self
     }
 
     /// Headers and scope of the messages that are sent from now on. In a handler they begin with
@@ -134,10 +143,42 @@ impl<C: Container> OutboxBatch<C> {
         partition: impl Into<PartitionKey>,
         message: &M,
     ) -> Result<(), serde_json::Error> {
+        self.send_copy(&Receiver::new(partition).handler(handler), message)
+    }
+
+    /// Sends a message to every receiver of its type, exactly as if it were sent to each alone:
+    /// [`MessagingBuilder::receiver`](crate::MessagingBuilder::receiver). Returns how many there
+    /// are; without receivers, no message is added.
+    ///
+    /// Each receiver has its own copy with its own receipt, attempts and dead letter. A receiver
+    /// without a handler for the type gets a dead letter. Receivers in one partition share a stream:
+    /// the second waits until the first has received its copy or has it as a dead letter.
+    ///
+    /// # Errors
+    /// As for [`send`](Self::send). No message is added then.
+    pub fn publish<M: Message>(&mut self, message: &M) -> Result<usize, serde_json::Error> {
+        let (receivers, unsent) = (self.receivers.clone(), self.unsent.len());
+        let mut receivers = receivers.of::<M>().iter();
+        let sent = receivers.try_for_each(|receiver| self.send_copy(receiver, message));
+        if sent.is_err() {
+            self.unsent.truncate(unsent);
+        }
+        sent.map(|()| self.unsent.len() - unsent)
+    }
+
+    fn send_copy<M: Message>(
+        &mut self,
+        receiver: &Receiver,
+        message: &M,
+    ) -> Result<(), serde_json::Error> {
+        let home = &self.home.container;
+        let container = receiver.container.as_ref().unwrap_or(home).clone();
         let context = self.context.clone();
-        let headers = &mut self.context.headers;
-        headers.insert(MessageContext::HANDLER.to_owned(), handler.into());
-        let sent = self.send(partition, message);
+        if let Some(handler) = &receiver.handler {
+            let headers = &mut self.context.headers;
+            headers.insert(MessageContext::HANDLER.to_owned(), handler.clone());
+        }
+        let sent = self.send_to(container, &receiver.partition, message);
         self.context = context;
         sent
     }

@@ -181,6 +181,11 @@ impl<P: Send + Sync> Dispatcher<P> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a task delivers now.
+    pub(crate) fn is_at_work(&self) -> bool {
+        self.state().at_work
+    }
+
     /// Accepts messages that were just committed.
     pub fn hand_over(&self, messages: Vec<P>) -> Handover {
         let mut answers = Vec::with_capacity(messages.len());

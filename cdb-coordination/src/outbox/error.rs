@@ -24,7 +24,9 @@ pub enum OutboxError {
     #[error("the answer to a request cannot be converted: {0}")]
     Answer(#[from] serde_json::Error),
     /// Another process has redriven or discarded the dead letter.
-    #[error("the dead letter is gone; another process has redriven or discarded it")]
+    #[error(
+        "the dead letter is gone: another process has redriven or discarded it; list the dead letters again"
+    )]
     Gone,
     /// A newer release has written the container in a form that this release does not know. Nothing
     /// was written.

@@ -4,6 +4,7 @@
 mod backend;
 mod handler_names;
 mod house;
+mod publish;
 mod refused;
 #[path = "../silence/mod.rs"]
 mod silence;

@@ -50,8 +50,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Failure> {
 /// one claims that message.
 async fn crash(lease: Duration, round: u32, round_trip: Duration) -> Result<Crash, Failure> {
     let store = Store::start(round_trip).await?;
-    let mut config = WorkConfig::default();
-    config.lease = lease;
+    let config = WorkConfig::default().with_lease(lease);
     let first = store.open(1, &config).await?.remove(0);
     store.emulator.reset_requests();
     let idle_for = lease + lease * round / ROUNDS;

@@ -18,6 +18,7 @@ use crate::memory::settlement::Settlement;
 use crate::memory::state::later;
 use crate::partition::{forget, ownership, renewal};
 use crate::streams::documents::{Lane, Work};
+use crate::streams::new_work::NewWork;
 use crate::timing::UNSTARTED_PAUSE;
 use cdb_coordination::LeaseProvider;
 
@@ -149,6 +150,41 @@ impl WorkCoordinator {
             most => self.claim_from(batch.lane, most, Duration::ZERO).await,
         };
         Processed { settled, claimed }
+    }
+
+    /// Stores a message and claims it at once, if it is the next one of its stream and this
+    /// coordinator holds the partition. Otherwise the message waits for its turn and the claim is
+    /// `None`, also for a duplicate, when a concurrent call claims the message first, or while the
+    /// coordinator has not read the progress of the stream. So the order is that of
+    /// [`claim`](Self::claim), which hands out the message later.
+    ///
+    /// ```
+    /// use cdb_work::{NewWork, Settlement};
+    /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
+    /// # setup::with_work(async |work| {
+    ///
+    /// let (stored, first) = work.store_and_claim(NewWork::inbox("order-7", "paid-1")).await?;
+    /// assert_eq!(stored, Settlement::Stored { sequence: 1 });
+    /// let (_, second) = work.store_and_claim(NewWork::inbox("order-7", "paid-2")).await?;
+    /// assert!(second.is_none()); // `paid-1` is not completed
+    /// work.immediate().report(first.expect("nothing is before it").done()).await?;
+    /// # work.shutdown().await?; Ok(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Immediate::store`].
+    pub async fn store_and_claim(
+        &self,
+        new: NewWork,
+    ) -> Result<(Settlement, Option<ClaimedWork>), WorkError> {
+        let key = new.key();
+        let stored = self.immediate().store(new).await?;
+        let Settlement::Stored { sequence } = stored else {
+            return Ok((stored, None));
+        };
+        let handed_out = self.inner.hand_out_stored(&key, sequence);
+        let mut claimed = self.inner.start(handed_out.into_iter().collect()).await;
+        Ok((stored, claimed.pop()))
     }
 
     /// Claims up to `most` messages, each the next one of its stream, longest waiting first. Waits

@@ -2,3 +2,4 @@
 
 pub(crate) mod handle;
 pub(crate) mod operate;
+pub(crate) mod started;

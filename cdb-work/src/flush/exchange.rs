@@ -13,7 +13,8 @@ use crate::memory::state::{State, later};
 use crate::streams::claim::Claim;
 use crate::streams::documents::Lane;
 use crate::streams::new_work::NewWork;
-use crate::streams::stream::{Next, OWNER_LOST, Selection, Taken};
+use crate::streams::order::Streams;
+use crate::streams::stream::{Next, OWNER_LOST, Selection, StreamKey, Taken};
 use crate::telemetry;
 
 /// An accepted entry.
@@ -134,42 +135,73 @@ impl Inner {
     /// Hands out messages of one partition.
     fn hand_out_from(&self, state: &mut State, index: usize, claiming: &mut Claiming) {
         while !claiming.is_full()
-            && let Some((claim, taken)) =
-                self.take_from(state, index, claiming.selection, claiming.now)
+            && let Some((claim, taken)) = self.take_from(state, index, claiming.now, |streams| {
+                streams.first_due(claiming.selection, claiming.now)
+            })
         {
-            let Next::HandOut {
-                delivery,
-                store_start,
-            } = taken.next
-            else {
-                self.fail_attempt(state, &claim, OWNER_LOST.to_owned());
-                continue;
-            };
-            telemetry::claimed(&taken.message, claiming.now);
             claiming.selection.suspects &= !taken.is_suspect;
-            let held = HeldClaim {
-                claim,
-                home: self.this.clone(),
-                is_delivered: false,
-            };
-            let claimed = ClaimedWork {
-                message: taken.message,
-                delivery,
-                held,
-            };
-            claiming.claimed.push(HandOut {
-                claimed,
-                store_start,
-            });
+            let handed_out = self.handed_out(state, claim, taken, claiming.now);
+            claiming.claimed.extend(handed_out);
         }
+    }
+
+    /// Hands out a message that was just stored, if it is the next one of its stream and nothing
+    /// else has claimed it. The streams have no order among each other, so it may pass those of
+    /// other streams.
+    pub(crate) fn hand_out_stored(&self, key: &StreamKey, sequence: u64) -> Option<HandOut> {
+        let at = self.config.partitions.of_stream(key.stream());
+        let (now, index) = (self.container.now(), usize::from(at));
+        let mut state = self.state();
+        state.claimed_lanes.insert(key.lane());
+        if let Some(owned) = &mut state.partition(at).owned {
+            owned.is_silent = self.is_silent(at);
+        }
+        let (claim, taken) = self.take_from(&mut state, index, now, |streams| {
+            let is_due = streams.is_due(key, sequence, now);
+            is_due.then(|| key.clone())
+        })?;
+        self.handed_out(&mut state, claim, taken, now)
+    }
+
+    /// A claimed message, unless the attempt of a former owner at it has failed.
+    fn handed_out(
+        &self,
+        state: &mut State,
+        claim: Claim,
+        taken: Taken,
+        now: Timestamp,
+    ) -> Option<HandOut> {
+        let Next::HandOut {
+            delivery,
+            store_start,
+        } = taken.next
+        else {
+            self.fail_attempt(state, &claim, OWNER_LOST.to_owned());
+            return None;
+        };
+        telemetry::claimed(&taken.message, now);
+        let held = HeldClaim {
+            claim,
+            home: self.this.clone(),
+            is_delivered: false,
+        };
+        let claimed = ClaimedWork {
+            message: taken.message,
+            delivery,
+            held,
+        };
+        Some(HandOut {
+            claimed,
+            store_start,
+        })
     }
 
     fn take_from(
         &self,
         state: &mut State,
         index: usize,
-        selection: Selection,
         now: Timestamp,
+        choose: impl FnOnce(&Streams) -> Option<StreamKey>,
     ) -> Option<(Claim, Taken)> {
         let owned = state.partitions[index].owned.as_mut()?;
         if !owned.hands_out(now) {
@@ -177,7 +209,8 @@ impl Inner {
         }
         let during = Instant::now()..later(self.config.claim_timeout);
         let most = self.config.retry.max_attempts;
-        let taken = owned.streams.take(selection, now, during, most)?;
+        let key = choose(&owned.streams)?;
+        let taken = owned.streams.take(key, during, most)?;
         let claim = Claim {
             owner: self.id.clone(),
             partition: u16::try_from(index).unwrap_or(u16::MAX),

@@ -10,8 +10,15 @@ use serde::{Deserialize, Serialize};
 use super::status::WorkStatus;
 use cdb_coordination::{MemberDocument, MemberRecord, MessageContext};
 
-/// The document types of a work coordinator. To write documents of your own together with the
-/// completion of a message, extend this container:
+/// The document types of a work coordinator.
+///
+/// They cannot share a container with the provider's `Durable`: all documents of a container have
+/// their partition key at one path, `/partition` here and `/instanceId` there. A batch could not
+/// contain both anyway, because a stream has another logical partition than an instance. Use two
+/// containers of a database whose containers share their throughput.
+///
+/// To write documents of your own together with the completion of a message, extend this
+/// container:
 ///
 /// ```
 /// use cdb_work::Work;
@@ -229,6 +236,20 @@ pub struct WorkStream {
 
 /// A message of a stream. A completed message stays without its body for a while, so that a
 /// duplicate is detected.
+///
+/// Only a coordinator creates one, because the order of a stream is in several documents:
+///
+/// ```compile_fail,E0639
+/// use cdb_work::{Lane, WorkMessage, WorkStatus};
+///
+/// let forged = WorkMessage { // `NewWork::inbox("order-7", "paid-1")` instead
+///     partition: "work-000".into(), lane: Lane::Inbox, stream: "order-7".into(),
+///     message_id: "paid-1".into(), sequence: 1, waiting_since: None, due_at: Default::default(),
+///     dead_since: None, status: WorkStatus::NONE, needs: WorkStatus::RECEIVER_DONE, attempts: 0,
+///     started_under: None, last_failure: None, kind: String::new(), context: Default::default(),
+///     body: String::new(), token: String::new(), ttl: None,
+/// };
+/// ```
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[serde(rename_all = "camelCase")]
 #[document(
@@ -236,6 +257,7 @@ pub struct WorkStream {
     id = "{partition}:message:{lane}:{stream}:{message_id}"
 )]
 #[document(composite(BY_WAITING = r#type, waiting_since))]
+#[non_exhaustive]
 pub struct WorkMessage {
     /// The virtual partition of the stream.
     #[document(partition_key, index)]

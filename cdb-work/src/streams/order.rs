@@ -169,10 +169,7 @@ impl Streams {
 
     /// The streams whose document was not read.
     pub(crate) fn unknown(&self) -> Vec<StreamKey> {
-        let unknown = self
-            .known
-            .iter()
-            .filter(|(_, stream)| stream.done.is_none());
+        let unknown = self.known.iter().filter(|(_, stream)| stream.is_unknown());
         unknown.map(|(key, _)| key.clone()).collect()
     }
 
@@ -182,18 +179,25 @@ impl Streams {
         stuck.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Claims the message of a selection that has waited longest.
+    /// The stream of a selection whose message has waited longest.
+    pub(crate) fn first_due(&self, selection: Selection, now: Timestamp) -> Option<StreamKey> {
+        let (at, key) = self.first(selection)?;
+        (*at <= now).then(|| key.clone())
+    }
+
+    /// Whether a message can be claimed now.
+    pub(crate) fn is_due(&self, key: &StreamKey, sequence: u64, now: Timestamp) -> bool {
+        let stream = self.known.get(key);
+        stream.is_some_and(|stream| stream.is_due(sequence, now))
+    }
+
+    /// Claims the next message of a stream.
     pub(crate) fn take(
         &mut self,
-        selection: Selection,
-        now: Timestamp,
+        key: StreamKey,
         during: Range<Instant>,
         max_attempts: u32,
     ) -> Option<Taken> {
-        let (at, key) = self.first(selection)?.clone();
-        if at > now {
-            return None;
-        }
         let stream = self.known.get_mut(&key)?;
         let sequence = stream.reported + 1;
         let former = stream.may_be_former(stream.waiting.get(&sequence)?, self.taken_over_at);
@@ -255,10 +259,8 @@ impl Streams {
         let is_wanted = |at: Lane| lane.is_none_or(|lane| lane == at);
         let lanes = self.available.iter().filter(|(at, _)| is_wanted(**at));
         let first = lanes.filter_map(|(_, streams)| streams.first()).min();
-        let suspect = self
-            .suspects
-            .iter()
-            .find(|(_, key)| suspects && is_wanted(key.lane));
+        let mut known = self.suspects.iter();
+        let suspect = known.find(|(_, key)| suspects && is_wanted(key.lane));
         first.into_iter().chain(suspect).min()
     }
 

@@ -190,6 +190,16 @@ impl Stream {
         free.then(|| head.due_at.max(head.waiting_since.unwrap_or_default()))
     }
 
+    /// Whether the stream's document was not read.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.done.is_none()
+    }
+
+    /// Whether a message is the next one, and can be claimed now.
+    pub(crate) fn is_due(&self, sequence: u64, now: Timestamp) -> bool {
+        sequence == self.reported + 1 && self.next_at().is_some_and(|at| at <= now)
+    }
+
     pub(crate) fn has_claim(&self, claim: StreamClaim<'_>) -> bool {
         let is_out = self.out.is_some_and(|out| out.sequence == claim.sequence);
         is_out && self.epoch == claim.epoch

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use cdb_model::{Document as _, Query};
-use cdb_work::{Exhausted, FlushStrategy, NewWork, Settlement, WorkBatch, WorkError, WorkStatus};
+use cdb_work::{
+    Exhausted, FlushStrategy, NewWork, Settlement, Work, WorkBatch, WorkError, WorkHandlers,
+    WorkPartition, WorkStatus,
+};
 
 use crate::test_env::{Applied, TestEnv, applied, config, message, next, nothing};
 
@@ -42,6 +45,69 @@ async fn one_call_stores_completes_and_claims() {
     assert_eq!(done.claimed.len(), 1);
     assert_eq!(done.claimed[0].message().message_id, "2");
     assert_eq!(env.applied().await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stored_message_is_claimed_at_once_only_as_the_next_one_of_its_stream() {
+    let env = TestEnv::start().await;
+    let work = env.open(config()).await;
+    let now = work.immediate();
+    now.store(message("older", 1)).await.unwrap();
+    let claim = async |new| work.store_and_claim(new).await.unwrap().1;
+    let first = claim(message("a", 1)).await.expect("nothing is before it");
+    assert_eq!(first.message().stream, "a");
+    assert!(claim(message("a", 1)).await.is_none(), "a duplicate");
+    assert!(claim(message("a", 2)).await.is_none(), "a/1 is claimed");
+    assert!(claim(message("older", 2)).await.is_none(), "older/1 waits");
+    let later = env.shop.now() + Duration::from_secs(60);
+    let later = message("later", 1).not_before(later);
+    assert!(claim(later).await.is_none(), "it is not due");
+    now.report(applied(first)).await.unwrap();
+    let waiting = work.claim(10, Duration::from_secs(5)).await;
+    assert_eq!(waiting.len(), 2, "the next ones of both streams");
+    for claimed in waiting {
+        now.report(applied(claimed)).await.unwrap();
+    }
+    let third = claim(message("a", 3)).await.expect("a/2 is completed");
+    now.report(applied(third)).await.unwrap();
+    let order = env.applied().await;
+    let of_a = order.iter().filter(|applied| applied.stream == "a");
+    let of_a: Vec<_> = of_a.map(|applied| &*applied.message_id).collect();
+    assert_eq!(of_a, ["1", "2", "3"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_of_a_partition_held_elsewhere_is_stored_and_not_claimed() {
+    let env = TestEnv::start().await;
+    let holder = env.open(config()).await;
+    let other = env.open_share(config(), 7, 8).await;
+    let (stored, claimed) = other.store_and_claim(message("a", 1)).await.unwrap();
+    assert_eq!(stored, Settlement::Stored { sequence: 1 });
+    assert!(claimed.is_none(), "{claimed:?}");
+    assert_eq!(next(&holder).await.message().stream, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_started_member_handles_messages_and_leaves_nothing_held() {
+    let env = TestEnv::start().await;
+    let (client, database) = env.client();
+    let (told, mut completed) = tokio::sync::mpsc::unbounded_channel();
+    let handlers = WorkHandlers::new()
+        .otherwise(async |work| Ok(work.done()))
+        .on_completion(move |message| drop(told.send(message.message_id.clone())));
+    let work = Work::start(&client, database, "started", handlers);
+    let work = work.await.unwrap();
+    let now = work.coordinator().immediate();
+    now.store(message("a", 1)).await.unwrap();
+    assert_eq!(completed.recv().await.as_deref(), Some("1"));
+    let container = client.database(database).container::<Work>("started");
+    work.stop().await.unwrap();
+    let held = Query::<WorkPartition>::across_partitions();
+    let held = container.query(held).all().await.unwrap();
+    assert!(
+        held.iter().all(|partition| partition.owner.is_none()),
+        "{held:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,6 +301,7 @@ async fn a_refused_effect_refuses_its_report_and_the_later_ones() {
     scope.commit().await.unwrap();
     let first = first.settled().await.unwrap_err();
     assert!(matches!(first, WorkError::EffectRefused { .. }), "{first}");
+    assert!(first.to_string().contains("409"), "it says why: {first}");
     let second = second.settled().await.unwrap_err();
     assert!(matches!(second, WorkError::AfterFailure { .. }), "{second}");
     assert!(env.applied().await.is_empty());
@@ -307,7 +374,7 @@ async fn idle_streams_are_deleted_and_can_start_again() {
     now.store(message("b", 1)).await.unwrap();
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert_eq!(work.forget_streams(Duration::ZERO).await.unwrap(), 1);
-    let streams = env.shop.view::<cdb_work::Work>();
+    let streams = env.shop.view::<Work>();
     let left = streams.query(Query::<cdb_work::WorkStream>::across_partitions().count());
     assert_eq!(left.first().await.unwrap(), Some(1));
     let stored = now.store(message("a", 2)).await.unwrap();
@@ -356,7 +423,7 @@ async fn a_coordinator_deletes_idle_streams_by_itself() {
         now.store(message(&stream.to_string(), 1)).await.unwrap();
         now.report(next(&work).await.done()).await.unwrap();
     }
-    let streams = env.shop.view::<cdb_work::Work>();
+    let streams = env.shop.view::<Work>();
     let mut left = Vec::new();
     for _ in 0..300 {
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{
-    Bootstrap, ContainerClient, DatabaseClient, FeedStart, HttpRequest, HttpResponse, RetryConfig,
-    SimulatedTime, Transport, TransportError, async_trait,
+    Bootstrap, ContainerClient, CosmosClient, DatabaseClient, FeedStart, HttpRequest, HttpResponse,
+    RetryConfig, SimulatedTime, Transport, TransportError, async_trait,
 };
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider};
 use cdb_emulator::Emulator;
@@ -54,12 +54,12 @@ pub(crate) struct TestEnv {
 }
 
 pub(crate) fn config() -> WorkConfig {
-    let mut config = WorkConfig::default();
-    config.partitions = Partitions::new(4).unwrap();
-    config.lease = Duration::from_secs(2);
-    config.upkeep = Duration::from_millis(100);
-    config.longest_pause = Duration::from_millis(50);
-    config.sweep = Duration::from_millis(300);
+    let mut config = WorkConfig::default()
+        .with_partitions(Partitions::new(4).unwrap())
+        .with_lease(Duration::from_secs(2))
+        .with_upkeep(Duration::from_millis(100))
+        .with_longest_pause(Duration::from_millis(50))
+        .with_sweep(Duration::from_millis(300));
     config.retry.first_delay = Duration::from_millis(20);
     config
 }
@@ -69,9 +69,7 @@ pub(crate) const PARTITION: &str = "work-000";
 
 /// One partition for all streams, so that a block would affect all of them.
 pub(crate) fn one_partition() -> WorkConfig {
-    let mut config = config();
-    config.partitions = Partitions::new(1).unwrap();
-    config
+    config().with_partitions(Partitions::new(1).unwrap())
 }
 
 /// The state of a member's process.
@@ -142,6 +140,12 @@ impl TestEnv {
     ) -> ContainerClient<C> {
         let client = self.backend.builder().transport(network).build().unwrap();
         client.database(&self.backend.database).container("work")
+    }
+
+    /// A new client, as in another process, and the name of the database.
+    pub(crate) fn client(&self) -> (CosmosClient, &str) {
+        let client = self.backend.builder().build().unwrap();
+        (client, &self.backend.database)
     }
 
     fn retry() -> RetryConfig {

@@ -44,7 +44,17 @@ const ALL: Selection = Selection {
 fn take_at(streams: &mut Streams, time: Timestamp) -> Option<Taken> {
     let since = Instant::now();
     let until = since + Duration::from_secs(300);
-    streams.take(ALL, time, since..until, 10)
+    take_of(streams, ALL, time, since..until)
+}
+
+fn take_of(
+    streams: &mut Streams,
+    selection: Selection,
+    time: Timestamp,
+    during: Range<Instant>,
+) -> Option<Taken> {
+    let key = streams.first_due(selection, time)?;
+    streams.take(key, during, 10)
 }
 
 fn take(streams: &mut Streams) -> Option<u64> {
@@ -332,9 +342,9 @@ fn a_lane_is_claimed_alone() {
         lane: Some(Lane::Inbox),
         suspects: true,
     };
-    let inbox = streams.take(only, at(1000), since..since, 10);
+    let inbox = take_of(&mut streams, only, at(1000), since..since);
     assert_eq!(inbox.unwrap().message.lane, Lane::Inbox);
-    assert!(streams.take(only, at(1000), since..since, 10).is_none());
+    assert!(streams.first_due(only, at(1000)).is_none());
     assert_eq!(
         take_at(&mut streams, at(1000)).unwrap().message.lane,
         Lane::Outbox
@@ -358,9 +368,9 @@ fn one_suspect_is_handed_out_at_a_time_until_its_result_is_stored() {
     let first = take_at(&mut streams, at(1000)).unwrap();
     assert!(first.is_suspect && streams.has_suspect_in_hand(Instant::now()));
     let since = Instant::now();
-    let other = streams.take(others, at(1000), since..since, 10);
+    let other = take_of(&mut streams, others, at(1000), since..since);
     assert_eq!(other.unwrap().key, key("u"));
-    assert!(streams.take(others, at(1000), since..since, 10).is_none());
+    assert!(streams.first_due(others, at(1000)).is_none());
     assert_eq!(streams.next_at(others), None);
     let place = claim(&first.key, 1, first.epoch);
     assert_eq!(streams.reached(place, None).unwrap().0, Change::End);
