@@ -24,10 +24,7 @@ const _: () = {
         const __CUSTOMER_ID: __model::IdCodec<String> = __model::id_codec::<String>();
         const __NUMBER: __model::IdCodec<u64> = __model::id_codec::<u64>();
         /// Creates the key from its fields.
-        pub fn new(
-            customer_id: impl __model::Into<String>,
-            number: impl __model::Into<u64>,
-        ) -> Self {
+        pub fn new(customer_id: impl __model::Into<String>, number: u64) -> Self {
             OrderKey {
                 customer_id: __model::Into::into(customer_id),
                 number,
