@@ -195,7 +195,9 @@ pub const fn check_ids(place: &Place) {
                 first.name,
                 "` and `",
                 shape.name,
-                "` can be equal in one partition; start each with a different literal",
+                "` can be equal in one partition; write a different literal at the same place of both, such as `{…}:",
+                shape.discriminator,
+                "`",
             ]);
         }
         other += 1;
