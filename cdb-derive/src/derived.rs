@@ -2,7 +2,7 @@
 
 use darling::Error;
 use darling::error::Accumulator;
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::quote;
 use syn::punctuated::Punctuated;
 use syn::{Data, DeriveInput, Field, Fields, Token};
@@ -37,6 +37,15 @@ pub(crate) fn named_fields<'a>(
     }
     errors.push(mistake(input.ident.span(), text));
     None
+}
+
+/// Whether a type contains a name for which `is_meant` holds.
+pub(crate) fn names(ty: TokenStream, is_meant: &impl Fn(&Ident) -> bool) -> bool {
+    ty.into_iter().any(|token| match token {
+        TokenTree::Group(group) => names(group.stream(), is_meant),
+        TokenTree::Ident(ident) => is_meant(&ident),
+        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    })
 }
 
 /// Derives the code of a type, as plain tokens.

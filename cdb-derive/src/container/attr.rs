@@ -1,13 +1,9 @@
-//! The attributes of an enum as written, every value with its span.
+//! The settings of an enum and of its variants, every value with its span.
 
 use darling::FromMeta;
-use darling::error::Accumulator;
-use proc_macro2::{Ident, TokenStream, TokenTree};
-use quote::ToTokens;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Expr, Fields, Lit, Meta};
+use syn::{Expr, Lit, Meta};
 
-use super::model::{ContainerModel, Variant};
 use crate::diag::mistake;
 use crate::settings::{CratePath, Mark, Setting, Text, settings, text, ungrouped};
 
@@ -72,68 +68,6 @@ impl FromMeta for TtlSetting {
                 _ => Err(wrong()),
             },
             _ => Err(wrong()),
-        }
-    }
-}
-
-/// Reads the input of the derive. Returns `None` if it is not an enum.
-pub(super) fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<ContainerModel> {
-    let name = &input.ident;
-    let Data::Enum(data) = &input.data else {
-        errors.push(mistake(
-            name.span(),
-            "`Container` needs an enum with one variant per document type",
-        ));
-        return None;
-    };
-    if let Some(parameter) = input.generics.params.first() {
-        errors.push(mistake(
-            parameter.span(),
-            format!("`{name}` is generic; a container is one type"),
-        ));
-    }
-    let settings = ContainerSettings::read(&input.attrs, errors);
-    let variants = data.variants.iter();
-    let variants: Vec<_> = variants
-        .filter_map(|variant| Variant::read(variant, errors))
-        .collect();
-    Some(ContainerModel {
-        ident: name.clone(),
-        settings,
-        has_unreadable_variants: variants.len() < data.variants.len(),
-        is_stub: false,
-        variants,
-    })
-}
-
-impl Variant {
-    /// Whether the type names the container, and may therefore take the partition key from it.
-    pub(super) fn names(&self, container: &Ident) -> bool {
-        fn any(tokens: TokenStream, container: &Ident) -> bool {
-            tokens.into_iter().any(|token| match token {
-                TokenTree::Group(group) => any(group.stream(), container),
-                TokenTree::Ident(ident) => ident == *container || ident == "Self",
-                TokenTree::Punct(_) | TokenTree::Literal(_) => false,
-            })
-        }
-        any(self.ty.to_token_stream(), container)
-    }
-
-    fn read(variant: &syn::Variant, errors: &mut Accumulator) -> Option<Self> {
-        let ident = &variant.ident;
-        let settings = VariantSettings::read(&variant.attrs, errors);
-        match &variant.fields {
-            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => Some(Self {
-                ident: ident.clone(),
-                ty: fields.unnamed[0].ty.clone(),
-                settings,
-            }),
-            _ => {
-                let text =
-                    format!("variant `{ident}` must contain one document type, `{ident}(Type)`");
-                errors.push(mistake(ident.span(), text));
-                None
-            }
         }
     }
 }

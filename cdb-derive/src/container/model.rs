@@ -1,9 +1,11 @@
 //! The model of a container.
 
 use proc_macro2::Ident;
+use quote::ToTokens;
 use syn::Type;
 
 use super::attr::{ContainerSettings, VariantSettings};
+use crate::derived::names;
 
 /// A container.
 #[derive(Debug)]
@@ -36,5 +38,13 @@ impl ContainerModel {
     pub(super) fn documents(&self) -> impl Iterator<Item = &Variant> {
         let variants = self.variants.iter();
         variants.filter(|variant| !variant.settings.extends.is_given())
+    }
+}
+
+impl Variant {
+    /// Whether the type names the container, and may therefore take the partition key from it.
+    pub(super) fn names(&self, container: &Ident) -> bool {
+        let is_container = |ident: &Ident| ident == container || ident == "Self";
+        names(self.ty.to_token_stream(), &is_container)
     }
 }

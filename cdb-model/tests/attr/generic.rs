@@ -1,11 +1,13 @@
 //! Generic document types, and parts of an id that methods return.
 
+use std::fmt::Debug;
 use std::marker::PhantomData;
 
 use cdb_model::{
-    Batch, BatchPartition, Container, Document, DocumentKey, Explain as _, Lease, PartitionKey,
-    PartitionKeyFields, Query, Timestamp, decode, encode,
+    Batch, BatchPartition, Container, Document, DocumentKey, Explain as _, IdPart, Lease,
+    PartitionKey, PartitionKeyFields, Query, Timestamp, decode, encode,
 };
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The bounds of `P` are inferred.
@@ -75,6 +77,19 @@ impl<C: Container> PartitionKeyFields for KeyOf<C> {
     }
 }
 
+/// A parameter can be part of the key.
+#[derive(Document, Serialize, Deserialize)]
+#[serde(bound = "N: Serialize + DeserializeOwned")]
+#[document(type = "item", id = "item:{number}")]
+#[document(
+    bound = "N: IdPart + Clone + Debug + Serialize + DeserializeOwned + Send + Sync + 'static"
+)]
+struct Item<N> {
+    #[document(partition_key)]
+    owner: String,
+    number: N,
+}
+
 fn note() -> Note<Log> {
     Note {
         key: KeyOf {
@@ -134,4 +149,14 @@ fn a_part_of_an_id_can_be_the_value_of_a_method() {
     assert_eq!(parsed, NoteKey::new("text", "later"));
     assert_eq!(parsed.partition(), BatchPartition);
     assert_eq!(Note::<Log>::SHAPE.fields.len(), 1, "the part is not stored");
+}
+
+#[test]
+fn a_part_of_an_id_can_have_the_type_of_a_parameter() {
+    let item = Item {
+        owner: "a".to_owned(),
+        number: 7_u64,
+    };
+    assert_eq!(item.key().to_id().unwrap().as_str(), "item:7");
+    assert_eq!(ItemKey::<u64>::parse("item:7").unwrap(), item.key());
 }

@@ -6,9 +6,8 @@ use syn::Type;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
-use super::key::key_of;
+use super::item::{body, implement, key_of, partition_key};
 use super::shape::shape;
-use super::{body, implement};
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::document::path::Source;
 use crate::respan::located_at;
@@ -57,19 +56,6 @@ pub(super) fn document_impl(model: &DocumentModel) -> TokenStream {
     tokens.extend(implement(model, &quote!(__model::Document for #ty), &items));
     tokens.extend(queryable(model));
     tokens
-}
-
-/// Returns the partition key with these fields.
-pub(in crate::document) fn partition_key(fields: &[&FieldModel]) -> TokenStream {
-    let levels = fields.iter().map(|field| {
-        let ident = &field.ident;
-        let level = quote!(__model::PartitionKeyPart::to_partition_key_value(&self.#ident));
-        // The span is that of the type, which may not be allowed in a partition key.
-        located_at(field.ty.span(), level)
-    });
-    quote!(__model::PartitionKey::from_values(
-        __model::vec![#(#levels),*]
-    ))
 }
 
 /// Returns the expression of the JSON codec. Its call has the span of the name, where the user adds

@@ -1,11 +1,12 @@
 //! The typed key: a struct of the pattern's fields that formats to the id and parses back.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 use syn::spanned::Spanned;
 
-use super::document_impl::partition_key;
-use super::{body, implement, stub_docs};
+use super::item::{body, implement, key_of, partition_key};
+use super::stub_docs;
+use crate::derived::names;
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::respan::located_at;
 
@@ -34,12 +35,18 @@ pub(super) fn key_struct(model: &DocumentModel) -> TokenStream {
     let (derives, marker) = if declared.params.is_empty() {
         (quote!(#[derive(#(#private::#traits),*)]), None)
     } else {
-        // The parameters determine the type of the document, not the content of the key.
+        // Most parameters determine only the type of the document, not the content of the key.
+        let is_parameter =
+            |ident: &Ident| declared.type_params().any(|known| known.ident == *ident);
+        let fields = model.key_fields().into_iter();
+        let types = fields.map(|field| &field.ty);
+        let types = types.filter(|ty| names(ty.to_token_stream(), &is_parameter));
+        let marker = quote!(#private::PhantomData<fn() -> #document>);
         let derives = quote! {
             #[#private::derive_where::derive_where(crate = #private::derive_where)]
-            #[derive_where(#(#traits),*)]
+            #[derive_where(#(#traits),*; #(#types,)* #marker)]
         };
-        let marker = quote!(__document: #private::PhantomData<fn() -> #document>);
+        let marker = quote!(__document: #marker);
         (derives, Some(marker))
     };
     quote! {
@@ -56,14 +63,6 @@ pub(super) fn key_struct(model: &DocumentModel) -> TokenStream {
 const INTEGERS: [&str; 12] = [
     "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
 ];
-
-/// Returns the expression of a key, whose fields have these values.
-pub(super) fn key_of(model: &DocumentModel, values: &TokenStream) -> TokenStream {
-    let marker =
-        (!model.declared.params.is_empty()).then(|| quote!(__document: __model::PhantomData));
-    let key = model.key_ident();
-    quote!(#key { #values #marker })
-}
 
 /// The constructor and traits of the key.
 pub(super) fn key_impls(model: &DocumentModel) -> TokenStream {

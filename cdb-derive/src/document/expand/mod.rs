@@ -1,6 +1,7 @@
 //! The generated code, one file per kind of item.
 
 mod document_impl;
+mod item;
 mod key;
 mod paths;
 mod roles;
@@ -11,30 +12,10 @@ mod stub_docs;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-pub(super) use document_impl::partition_key;
+pub(super) use item::{body, partition_key};
 
 use super::model::DocumentModel;
 use crate::private::import;
-
-/// Returns the body of a function of the document, which never runs in a stub.
-pub(super) fn body(model: &DocumentModel, code: TokenStream) -> TokenStream {
-    if model.is_stub {
-        quote!(::core::unreachable!())
-    } else {
-        code
-    }
-}
-
-/// Returns an impl with the generic parameters of the document.
-fn implement(model: &DocumentModel, head: &TokenStream, items: &TokenStream) -> TokenStream {
-    let (parameters, _, clause) = model.generics.split_for_impl();
-    quote! {
-        #[automatically_derived]
-        impl #parameters #head #clause {
-            #items
-        }
-    }
-}
 
 /// Generates the code of `#[derive(Document)]`.
 pub(super) fn document(model: &DocumentModel) -> TokenStream {

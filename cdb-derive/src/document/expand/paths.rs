@@ -3,7 +3,8 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::{implement, stub_docs};
+use super::item::implement;
+use super::stub_docs;
 use crate::document::model::DocumentModel;
 use crate::document::path::{PathModel, Source};
 use crate::document::role::Role;

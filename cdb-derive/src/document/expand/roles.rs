@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned;
 
-use super::{body, implement};
+use super::item::{body, implement};
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::document::role::Role;
 use crate::respan::located_at;
