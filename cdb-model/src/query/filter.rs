@@ -254,10 +254,10 @@ impl<T> Not for Filter<T> {
     }
 }
 
-/// A value that can be compared with a path of type `V`: a `V` or `&V`; a `&str` for `String`; a
-/// `V` for `Option<V>`.
+/// A value for a path of type `V`, in a filter or a patch: a `V` or `&V`; a `&str` for `String`; a `V`
+/// for `Option<V>`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be compared with a stored `{V}`",
+    message = "`{Self}` is not a value of a stored `{V}`",
     label = "use a value of type `{V}`"
 )]
 pub trait Operand<V>: Sized {
