@@ -84,6 +84,7 @@ impl Step {
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// use cdb_client::{CosmosClient, Delivery, MasterKey, Script, Step};
+/// use cdb_model::Document as _;
 /// use cdb_emulator::WELL_KNOWN_KEY;
 /// use cdb_model::Document as _;
 /// use shop::{Order, Shop};

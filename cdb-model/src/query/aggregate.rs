@@ -7,8 +7,9 @@ use derive_where::derive_where;
 use serde::de::DeserializeOwned;
 
 use super::builder::Query;
+use super::fragment::Fragment;
 use super::groups::{AggregateKind, AggregateTerm};
-use super::sql::{Fragment, Projection};
+use super::sql::Projection;
 use super::{Fetch, QueriedIn, Queryable, RowForm, SingleRow, Statement, ValueError};
 use crate::codec::decode_value;
 use crate::codec_error::DecodeError;

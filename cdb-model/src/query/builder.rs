@@ -5,10 +5,12 @@ use std::marker::PhantomData;
 use derive_where::derive_where;
 use serde::de::DeserializeOwned;
 
-use super::filter::{Predicate, live_condition, type_condition};
+use super::conditions::{live_condition, type_condition};
+use super::filter::Predicate;
+use super::fragment::Fragment;
 use super::order::{OrderTerm, SortTarget};
 use super::projection::Projection as FieldProjection;
-use super::sql::{self, Fragment, Projection, QueryParts};
+use super::sql::{self, Projection, QueryParts};
 use super::{
     Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement, ValueError,
 };

@@ -10,8 +10,9 @@ use serde_json::{Map, Value};
 
 use super::builder::Query;
 use super::filter::{Filter, Filterable, IndexUse, Operand, Predicate};
+use super::fragment::Fragment;
 use super::groups::{AggregateKind, AggregateTerm};
-use super::sql::{Fragment, Projection};
+use super::sql::Projection;
 use super::{
     Array, Explain, Explanation, Fetch, Order, QueriedIn, Queryable, RowForm, Scope, Statement,
     Text, ValueError,

@@ -13,8 +13,8 @@ use std::fmt;
 
 use super::builder::Query;
 use super::filter::{Comparison, IndexUse, Predicate, TextMatch};
+use super::fragment::Fragment;
 use super::order::OrderTerm;
-use super::sql::Fragment;
 use super::statement::Scope;
 use super::{Fetch, QueriedIn, readable};
 use crate::container::Container;

@@ -7,15 +7,13 @@ use derive_where::derive_where;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Queryable;
-use super::sql::Fragment;
+use super::fragment::Fragment;
+use super::value_error::ValueError;
 use crate::container::{Container, MemberOf};
 use crate::document::Document;
 use crate::numbers;
-use crate::partition_key::PartitionKey;
 use crate::path::{FullText, Indexed, Path};
 use crate::scalar::{Ordered, Scalar};
-use crate::shape::DocumentShape;
 
 /// A condition on documents of `T`: a document type or a container.
 ///
@@ -59,26 +57,6 @@ pub(crate) enum Predicate {
     Not(Box<Predicate>),
     /// The condition has a value that cannot be serialized. A query or patch with it fails.
     Invalid(ValueError),
-}
-
-/// A value of a filter, patch or search that cannot be sent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the value for `{path}` is invalid: {reason}")]
-#[non_exhaustive]
-pub struct ValueError {
-    /// The stored path.
-    pub path: &'static str,
-    /// What is wrong.
-    pub reason: String,
-}
-
-impl ValueError {
-    pub(crate) fn new(path: &'static str, error: &serde_json::Error) -> Self {
-        Self {
-            path,
-            reason: format!("it cannot be serialized as JSON: {error}"),
-        }
-    }
 }
 
 /// How an index serves a condition of `sql!`.
@@ -254,10 +232,10 @@ impl<T> Not for Filter<T> {
     }
 }
 
-/// A value that can be compared with a path of type `V`: a `V` or `&V`; a `&str` for `String`; a
-/// `V` for `Option<V>`.
+/// A value for a path of type `V`, in a filter or a patch: a `V` or `&V`; a `&str` for `String`; a `V`
+/// for `Option<V>`.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be compared with a stored `{V}`",
+    message = "`{Self}` is not a value of a stored `{V}`",
     label = "use a value of type `{V}`"
 )]
 pub trait Operand<V>: Sized {
@@ -464,16 +442,6 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     }
 }
 
-/// Returns the condition that a document is a `T`; none for a container with these types only.
-pub(crate) fn type_condition<T: Queryable>() -> Predicate {
-    let is_type = |shape: &&DocumentShape| Predicate::IsType(shape.discriminator);
-    match (T::IS_PARTIAL, T::SHAPES) {
-        (false, _) => Predicate::All,
-        (true, [shape]) => is_type(shape),
-        (true, shapes) => Predicate::Or(shapes.iter().map(is_type).collect()),
-    }
-}
-
 /// Returns the alternatives of `None`: null, or a path that serde has skipped.
 pub(super) fn is_none(path: &str) -> Vec<Predicate> {
     let is_defined = Predicate::IsDefined(path.to_owned());
@@ -481,31 +449,4 @@ pub(super) fn is_none(path: &str) -> Vec<Predicate> {
         Predicate::IsNull(path.to_owned()),
         Predicate::Not(Box::new(is_defined)),
     ]
-}
-
-/// Returns the condition that excludes soft-deleted documents.
-pub(crate) fn live_condition<T: Queryable>() -> Predicate {
-    let conditions = T::SHAPES.iter().filter_map(|shape| {
-        let mut allowed = is_none(shape.soft_delete?);
-        if T::SHAPES.len() > 1 || !T::IS_PARTIAL {
-            let is_type = Predicate::IsType(shape.discriminator);
-            allowed.push(Predicate::Not(Box::new(is_type)));
-        }
-        Some(Filter::<T>::from_predicate(Predicate::Or(allowed)))
-    });
-    conditions.fold(Filter::all(), Filter::and).predicate
-}
-
-impl PartitionKey {
-    /// Returns a condition for each level, at these paths.
-    pub(super) fn conditions<'a>(
-        &'a self,
-        paths: &'a [&'a str],
-    ) -> impl Iterator<Item = Predicate> + 'a {
-        let levels = paths.iter().zip(self.values());
-        levels.map(|(path, value)| {
-            let value = serde_json::to_value(value).unwrap_or_default();
-            Predicate::Compare((*path).to_owned(), Comparison::Equal, value)
-        })
-    }
 }

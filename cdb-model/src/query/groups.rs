@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
-use super::sql::Fragment;
+use super::fragment::Fragment;
 use super::value_order::compare_values;
 
 /// How the partial values of an aggregate are merged.

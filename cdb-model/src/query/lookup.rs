@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::filter::{Predicate, ValueError};
+use super::filter::Predicate;
 use super::sql::{self, Projection, QueryParts};
 use super::statement::{Fetch, RowForm, Scope, Statement};
+use super::value_error::ValueError;
 use crate::codec_error::DecodeError;
 use crate::container::Container;
 use crate::id::ItemId;

@@ -3,10 +3,12 @@
 mod aggregate;
 mod builder;
 mod checked;
+mod conditions;
 mod criteria;
 mod explain;
 mod filter;
 mod form;
+mod fragment;
 mod groups;
 mod lookup;
 mod order;
@@ -18,6 +20,7 @@ mod search;
 mod sql;
 mod statement;
 mod text;
+mod value_error;
 mod value_order;
 
 pub use aggregate::{
@@ -29,8 +32,9 @@ pub use checked::{
 };
 pub use criteria::{CriteriaError, Criterion, Operator, SortCriterion};
 pub use explain::{Explain, Explanation};
-pub use filter::{Filter, Filterable, IndexUse, Operand, Optional, ValueError};
+pub use filter::{Filter, Filterable, IndexUse, Operand, Optional};
 pub use form::QueryForm;
+pub use fragment::Fragment;
 pub use groups::{AggregateKind, Groups};
 pub use lookup::KeyLookup;
 pub use order::{Composite, Order};
@@ -39,9 +43,9 @@ pub use queryable::{QueriedIn, Queryable, read_any, read_document};
 pub use rank::{Rank, WithVectors, WithWords};
 pub use raw::RawSql;
 pub use search::{Hit, SearchQuery, SearchStatement};
-pub use sql::Fragment;
 use sql::readable;
 pub(crate) use sql::{computed_query, patch_condition};
 pub use statement::{Fetch, Parameter, RowForm, Scope, SingleRow, SortKey, Statement};
 pub use text::{Array, Searched, Text};
+pub use value_error::ValueError;
 pub use value_order::compare_values;

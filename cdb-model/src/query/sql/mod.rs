@@ -5,7 +5,6 @@
 //! escaped.
 
 mod expression;
-mod fragment;
 mod parts;
 #[cfg(test)]
 mod tests;
@@ -14,12 +13,12 @@ mod writer;
 use std::fmt::Write as _;
 
 pub(crate) use self::expression::computed_query;
-pub use self::fragment::Fragment;
 pub(crate) use self::parts::{Projection, QueryParts};
 use self::writer::{Values, Writer};
-use super::filter::{Predicate, ValueError};
+use super::filter::Predicate;
 use super::rank::{RankTerm, Score};
 use super::statement::Parameter;
+use super::value_error::ValueError;
 use crate::shape::Direction;
 
 /// Writes a query.

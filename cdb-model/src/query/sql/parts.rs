@@ -1,7 +1,7 @@
 //! The parts of a query.
 
-use super::fragment::Fragment;
 use crate::query::filter::Predicate;
+use crate::query::fragment::Fragment;
 use crate::query::groups::AggregateTerm;
 use crate::query::order::OrderTerm;
 

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::query::filter::Comparison;
+use crate::query::fragment::Fragment;
 use crate::query::groups::{AggregateKind, AggregateTerm};
 use crate::query::order::{OrderTerm, SortTarget};
 

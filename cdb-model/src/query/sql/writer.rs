@@ -6,13 +6,14 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::expression::{path, property};
-use super::fragment::{Fragment, Piece};
 use super::parts::{Projection, QueryParts};
-use crate::query::filter::{Comparison, IndexUse, Predicate, ValueError};
+use crate::query::filter::{Comparison, IndexUse, Predicate};
+use crate::query::fragment::{Fragment, Piece};
 use crate::query::groups::{AggregateKind, AggregateTerm};
 use crate::query::order::{OrderTerm, SortTarget};
 use crate::query::rank::{RankTerm, Score};
 use crate::query::statement::Parameter;
+use crate::query::value_error::ValueError;
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Values {

@@ -8,6 +8,8 @@ fn main() {
     let _ = Order::COMMENT.desc();
     // No index serves comparisons of whole vectors.
     let _ = Note::MEANING.eq(vec![1.0, 2.0, 3.0]);
+    // Only an `Option` can be `None`.
+    let _ = Order::NUMBER.is_none();
     // Only arrays have elements, and those are of the array's type.
     let _ = Order::STATUS.contains_any(["open"]);
     let _ = Order::TAGS.contains(7_u64);

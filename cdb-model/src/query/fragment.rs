@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::query::filter::ValueError;
+use super::value_error::ValueError;
 
 /// A part of a statement, such as a column or a condition. Its values become parameters.
 #[doc(hidden)]
