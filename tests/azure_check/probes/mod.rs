@@ -37,7 +37,7 @@ macro_rules! probes {
 
 probes! {
     required partitions::several_partitions "Does the container have several physical partitions?"
-        "cdb-client/src/ranges.rs";
+        "cdb-client/src/physical_partitions.rs";
     required partitions::hashing "Does the client hash keys as the service does?"
         "cdb-client/src/epk.rs", "provider/src/queue/poll/probe.rs";
     required partitions::bulk "Does a bulk execute each operation, and name the failed one?"
