@@ -332,10 +332,12 @@ impl fmt::Display for Error {
         if call.ambiguous {
             f.write_str("; the write may have taken effect")?;
         }
+        if !call.resource.is_empty() {
+            write!(f, "; `{}`", call.resource)?;
+        }
         write!(
             f,
-            "; `{}`, {} attempt{} in {} ms, activity {}",
-            call.resource,
+            ", {} attempt{} in {} ms, activity {}",
             call.attempts,
             if call.attempts == 1 { "" } else { "s" },
             call.elapsed.as_millis(),

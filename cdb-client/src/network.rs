@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use reqwest::Url;
 
 use crate::error::{Error, Result};
-use crate::tls::{self, is_untrusted};
+use crate::tls::{self, ServerProof, is_untrusted};
 use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 
 /// Azure's load balancer closes idle connections after about four minutes.
@@ -21,17 +21,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest body that is read. The service's limit is 4 MB (concepts-limits, "maximum response
 /// size"), and JSON escapes can make that six times as long.
 const LONGEST_ANSWER: usize = 32 * 1024 * 1024;
-
-/// How the server proves its identity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ServerProof {
-    /// Plain HTTP, for emulators.
-    None,
-    /// A certificate that the system trusts.
-    TrustedCertificate,
-    /// Any certificate. The configuration allows it for loopback hosts only.
-    AnyCertificate,
-}
 
 /// Connections to one account.
 #[derive(Debug)]

@@ -4,7 +4,17 @@
 //! order is `native-tls`, `rustls-aws-lc`, `rustls-ring`, so that the default loses against a choice.
 
 use crate::error::{Error, Result};
-use crate::network::ServerProof;
+
+/// How the server proves its identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServerProof {
+    /// Plain HTTP, for emulators.
+    None,
+    /// A certificate that the system trusts.
+    TrustedCertificate,
+    /// Any certificate. The configuration allows it for loopback hosts only.
+    AnyCertificate,
+}
 
 /// Whether the client can speak HTTPS.
 const IS_AVAILABLE: bool = cfg!(any(

@@ -14,5 +14,10 @@ pub use cdb_model::{
     Stored, Timestamp,
 };
 
-pub use crate::documents::Durable;
-pub use crate::{CosmosDBProvider, CosmosDBProviderConfig, Effects, SearchAttributes};
+pub use cdb_derive::SearchAttributes;
+
+pub use crate::activity::effects::Effects;
+pub use crate::config::CosmosDBProviderConfig;
+pub use crate::provider::CosmosDBProvider;
+pub use crate::stored::attributes::SearchAttributes;
+pub use crate::stored::documents::Durable;

@@ -12,9 +12,11 @@ const LONG_FILES: [(&str, &str); 2] = [
 ];
 
 /// Libraries' public modules: everything else is re-exported by name.
-const PUBLIC_MODULES: [(&str, &str); 2] = [
+const PUBLIC_MODULES: [(&str, &str); 4] = [
     ("cdb-model/src/lib.rs", "pub mod limits;"),
     ("cdb-model/src/lib.rs", "pub mod __private;"),
+    ("cdb-model/src/lib.rs", "pub mod upcast;"),
+    ("provider/src/lib.rs", "pub mod prelude;"),
 ];
 
 /// State machines, as files or folders: a dropped outcome of theirs is a fault.

@@ -39,7 +39,7 @@ async fn an_untrusted_certificate_is_refused_at_once_with_a_clear_error() {
         text.contains("certificate of `127.0.0.1` is not trusted"),
         "{text}"
     );
-    assert!(text.contains("after 1 attempt "), "{text}");
+    assert!(text.contains(", 1 attempt in "), "{text}");
 }
 
 #[tokio::test]
