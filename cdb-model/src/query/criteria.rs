@@ -152,7 +152,7 @@ impl<D: Document> Order<D> {
     }
 
     /// Builds a sort by several fields. The service refuses it without a composite index of exactly
-    /// these paths; [`Query::explain`](super::Query::explain) tells whether a policy has one.
+    /// these paths; [`Explain`](super::Explain) tells whether a policy has one.
     ///
     /// # Errors
     /// When a field is unknown or not indexed, or the last one has no order.
