@@ -314,10 +314,9 @@ impl ErrorKind {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(call) = &self.0.call else {
-            return f.write_str(&self.0.message);
-        };
-        write!(f, "{}: ", call.operation)?;
+        if let Some(call) = &self.0.call {
+            write!(f, "{}: ", call.operation)?;
+        }
         if let Some(FailedOperation { index, id }) = &self.0.operation {
             write!(f, "operation {index}")?;
             if !id.is_empty() {
@@ -326,6 +325,9 @@ impl fmt::Display for Error {
             f.write_str(": ")?;
         }
         f.write_str(&self.0.message)?;
+        let Some(call) = &self.0.call else {
+            return Ok(());
+        };
         if let Some(status) = call.status {
             write!(f, " (status {status})")?;
         }

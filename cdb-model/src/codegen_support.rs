@@ -38,9 +38,9 @@ pub use crate::partition_key::{
 pub use crate::patch::Patch;
 pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use crate::query::{
-    AggregateKind, Array, Column, Composite, Fragment, IndexUse, ProjectedField, Projection,
-    QueriedIn, Queryable, Sql, column_of, element, equal, filtered, matched, ordered, pointer_of,
-    read_any, read_document, untyped,
+    AggregateKind, Array, Column, Composite, Documents, Fragment, IndexUse, ProjectedField,
+    Projection, QueriedIn, Queryable, Sql, column_of, element, equal, filtered, matched, ordered,
+    ordered_argument, pointer_of, read_any, read_document, summed, untyped,
 };
 pub use crate::scalar::{Ordered, Scalar};
 pub use crate::shape::{

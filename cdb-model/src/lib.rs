@@ -127,7 +127,7 @@ pub use policy::{
 pub use prepare::{Operation, OperationError, PreparedOperation};
 pub use query::{
     Aggregate, AggregateKind, AggregateQuery, Aggregates, Array, Composite, CriteriaError,
-    Criterion, Explain, Explanation, Fetch, Filter, Filterable, GroupKeys, GroupQuery,
+    Criterion, Documents, Explain, Explanation, Fetch, Filter, Filterable, GroupKeys, GroupQuery,
     GroupedQuery, Groups, Hit, KeyLookup, Operand, Operator, Optional, Order, Parameter,
     Projection, QueriedIn, Query, QueryForm, Queryable, Rank, RawSql, RowForm, Scope, SearchQuery,
     SearchStatement, Searched, SingleRow, SortCriterion, SortKey, Sql, Statement, Summand, Text,

@@ -1,6 +1,6 @@
 //! `sql!` and `RawSql`: the statements that they write, and how they read rows.
 
-use cdb_model::{Container, Document, Explain as _, Fetch, Sql, Timestamp, sql};
+use cdb_model::{Container, Document, Explain as _, Fetch, Scalar, Sql, Timestamp, sql};
 use expect_test::{Expect, expect};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -31,6 +31,16 @@ struct Profile {
     customer: String,
     #[document(index)]
     city: String,
+    #[document(index)]
+    kind: Kind,
+    #[document(index)]
+    age: Option<u64>,
+}
+
+#[derive(Scalar, Serialize, Deserialize)]
+enum Kind {
+    Person,
+    Company,
 }
 
 #[derive(Container)]
@@ -56,20 +66,20 @@ fn sql_of<Row>(query: Sql<Order, Row>) -> Sql<Order, Row> {
 #[test]
 fn the_type_after_from_filters_the_documents() {
     let state = "open";
-    let orders = sql!("SELECT * FROM {Order} WHERE {Order::STATE} = {state}" => Value);
+    let orders = sql!("SELECT * FROM {Order} WHERE {Order::STATE} = {state}");
     written(
         &orders,
         &expect![[r#"
-        SELECT VALUE {"value": c, "keys": []} FROM c WHERE (c["type"] = @p0 AND c["state"] = @p1 AND (IS_NULL(c["deletedAt"]) OR NOT (IS_DEFINED(c["deletedAt"]))))
-        @p0 = "order"
-        @p1 = "open""#]],
+            SELECT * FROM c WHERE (c["type"] = @p0 AND c["state"] = @p1 AND (IS_NULL(c["deletedAt"]) OR NOT (IS_DEFINED(c["deletedAt"]))))
+            @p0 = "order"
+            @p1 = "open""#]],
     );
     written(
         &orders.with_deleted(),
         &expect![[r#"
-        SELECT VALUE {"value": c, "keys": []} FROM c WHERE (c["type"] = @p0 AND c["state"] = @p1)
-        @p0 = "order"
-        @p1 = "open""#]],
+            SELECT * FROM c WHERE (c["type"] = @p0 AND c["state"] = @p1)
+            @p0 = "order"
+            @p1 = "open""#]],
     );
     let city = String::from("Bern");
     let all = sql!("SELECT VALUE c.id FROM {Shop} WHERE {Order::STATE} = 'open' OR {Profile::CITY} = {city}" => String);
@@ -93,13 +103,67 @@ fn columns_are_named_by_alias_path_or_property() {
         SELECT VALUE {"value": {"customerId": c.customerId, "number": c["number"], "total": c["totalCents"] / 100, "nested": {"a": [c["state"]]}}, "keys": [{"item": c["totalCents"]}]} FROM c WHERE c["type"] = @p0 ORDER BY c["totalCents"] DESC
         @p0 = "order""#]],
     );
-    let sorted = sql!("SELECT TOP 3 * FROM {Order} c ORDER BY {Order::BY_TOTAL}" => Value);
+    let sorted = sql!("SELECT TOP 3 * FROM {Order} c ORDER BY {Order::BY_TOTAL}");
     written(
         &sql_of(sorted),
         &expect![[r#"
-        SELECT TOP 3 VALUE {"value": c, "keys": [{"item": c["state"]}, {"item": c["totalCents"]}]} FROM c WHERE c["type"] = @p0 ORDER BY c["state"] ASC, c["totalCents"] DESC
+            SELECT TOP 3 * FROM c WHERE c["type"] = @p0 ORDER BY c["state"] ASC, c["totalCents"] DESC
+            @p0 = "order""#]],
+    );
+}
+
+#[test]
+fn or_binds_less_than_and() {
+    let query = sql!(
+        "SELECT * FROM {Order} WHERE {Order::STATE} = 'a' OR {Order::STATE} = 'b' AND {Order::TOTAL_CENTS} > 5"
+    );
+    written(
+        &sql_of(query),
+        &expect![[r#"
+        SELECT * FROM c WHERE (c["type"] = @p0 AND (c["state"] = 'a' OR c["state"] = 'b' AND c["totalCents"] > 5))
         @p0 = "order""#]],
     );
+    let query = sql!(
+        "SELECT * FROM {Order} WHERE {Order::TOTAL_CENTS} > 5 AND {Order::STATE} = 'a' OR {Order::STATE} = 'b'"
+    );
+    written(
+        &sql_of(query),
+        &expect![[r#"
+        SELECT * FROM c WHERE (c["type"] = @p0 AND (c["totalCents"] > 5 AND c["state"] = 'a' OR c["state"] = 'b'))
+        @p0 = "order""#]],
+    );
+}
+
+#[test]
+fn variants_and_values_in_parentheses_have_the_type_of_their_path() {
+    let age = 30_u64;
+    let query = sql!(
+        "SELECT VALUE {Profile::CITY} FROM {Profile}
+         WHERE {Profile::KIND} = {Kind::Company} AND {Profile::AGE} >= ({age}) AND {Profile::KIND} IN ({Kind::Person})" => String
+    );
+    written(&query, &expect![[r#"
+        SELECT VALUE {"value": c["city"], "keys": []} FROM c WHERE (c["type"] = @p0 AND c["kind"] = @p1 AND c["age"] >= (@p2) AND c["kind"] IN (@p3))
+        @p0 = "profile"
+        @p1 = "Company"
+        @p2 = 30
+        @p3 = "Person""#]]);
+}
+
+#[test]
+fn sums_and_extremes_ignore_nulls() {
+    let query = sql!("SELECT MIN({Profile::AGE}) AS youngest, SUM({Profile::AGE}) AS years FROM {Profile}" => Value);
+    written(&query, &expect![[r#"
+        SELECT [{"item": MIN(IS_NULL(c["age"]) ? undefined : c["age"])}, {"item": SUM(IS_NULL(c["age"]) ? undefined : c["age"])}] AS items FROM c WHERE c["type"] = @p0
+        @p0 = "profile""#]]);
+}
+
+#[test]
+fn conditions_that_no_index_serves_are_explained_so() {
+    let policy = Shop::definition().indexing_policy;
+    let query = sql!(
+        "SELECT * FROM {Order} WHERE LOWER({Order::STATE}) = 'open' AND {Order::TOTAL_CENTS} % 2 = 0"
+    );
+    assert_eq!(sql_of(query).explain(&policy).leftover.len(), 2);
 }
 
 #[test]
@@ -166,7 +230,7 @@ fn aggregates_and_distinct_values_are_merged_into_columns() {
 
 #[test]
 fn a_value_that_json_cannot_express_fails_the_statement() {
-    let query = sql!("SELECT * FROM {Order} WHERE {Order::TOTAL_CENTS} = {(u64::MAX)}" => Value);
+    let query = sql!("SELECT * FROM {Order} WHERE {Order::TOTAL_CENTS} = {(u64::MAX)}");
     let error = Fetch::<Shop>::statement(&query).unwrap_err();
     assert_eq!(error.path, "/totalCents");
 }
@@ -176,7 +240,7 @@ fn explain_names_the_indexes_of_each_condition() {
     let query = sql!(
         "SELECT * FROM {Order} WHERE {Order::STATE} = 'open' AND {Order::TOTAL_CENTS} > 5
          AND CONTAINS({Order::STATE}, 'e') AND ({Order::STATE} = 'a' OR {Order::STATE} = 'b')
-         ORDER BY {Order::BY_TOTAL} DESC" => Value
+         ORDER BY {Order::BY_TOTAL} DESC"
     );
     let policy = Shop::definition().indexing_policy;
     let explained = sql_of(query).in_partition("ann").explain(&policy);

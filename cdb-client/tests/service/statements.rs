@@ -45,7 +45,7 @@ async fn a_statement_sorts_and_pages_documents_of_its_type_across_partitions() {
     let account = Account::new().await;
     let (shop, mut orders) = stocked(&account).await;
     orders.sort_by_key(|order| std::cmp::Reverse(order.placed_at));
-    let all = sql!("SELECT * FROM {Order} ORDER BY {Order::PLACED_AT} DESC" => Order);
+    let all = sql!("SELECT * FROM {Order} ORDER BY {Order::PLACED_AT} DESC");
     assert_eq!(shop.query(all.clone()).all().await.unwrap(), orders);
     let (mut paged, mut from) = (Vec::new(), None::<Continuation>);
     loop {

@@ -8,6 +8,8 @@ use super::token::{Kind, Token};
 
 /// What a statement selects.
 pub(super) enum Select {
+    /// Whole documents.
+    Documents,
     /// One value of each document.
     Value(Vec<Token>),
     /// Named values of each document.
@@ -25,6 +27,16 @@ pub(super) enum Name {
     Word(String),
     /// The last name of a path.
     OfPath(Expr),
+}
+
+impl Name {
+    /// Returns the name; `None` for that of a path.
+    fn word(&self) -> Option<&str> {
+        match self {
+            Self::Word(word) => Some(word),
+            Self::OfPath(_) => None,
+        }
+    }
 }
 
 /// What a column of groups contains.
@@ -114,16 +126,17 @@ impl Select {
         if is_merged && is_all {
             return error("`*` is not a column of a group; name the columns");
         }
-        let selected = if is_merged {
+        let selected = if is_all {
+            Self::Documents
+        } else if is_merged {
             Self::groups(columns, groups, is_distinct, is_value, span)?
-        } else if is_all {
-            let kind = Kind::Word("c".to_owned());
-            Self::Value(vec![Token { kind, spaced: true }])
         } else if is_value {
             Self::Value(rest.to_vec())
         } else {
             let columns = columns.into_iter().map(|column| named(column, span));
-            Self::Columns(columns.collect::<syn::Result<_>>()?)
+            let columns = columns.collect::<syn::Result<Vec<_>>>()?;
+            refuse_twice(columns.iter().map(|(name, _)| name), span)?;
+            Self::Columns(columns)
         };
         Ok((selected, top))
     }
@@ -152,7 +165,9 @@ impl Select {
                 ));
             }
             let text = text_of(&value);
-            let known = keys.iter().position(|key| text_of(key) == text);
+            let known = keys
+                .iter()
+                .position(|key| text_of(key).trim() == text.trim());
             match known {
                 Some(key) => Ok((name, Source::Key(key))),
                 None if is_distinct => {
@@ -169,6 +184,7 @@ impl Select {
             }
         });
         let columns = columns.collect::<syn::Result<Vec<_>>>()?;
+        refuse_twice(columns.iter().filter_map(|(name, _)| name.as_ref()), span)?;
         let has_aggregates = columns
             .iter()
             .any(|(_, source)| matches!(source, Source::Aggregate(..)));
@@ -179,6 +195,19 @@ impl Select {
             ));
         }
         Ok(Self::Groups { columns, keys })
+    }
+}
+
+/// Refuses a name of two columns, of which a row would have one. Names of paths are not known here.
+fn refuse_twice<'a>(names: impl Iterator<Item = &'a Name>, span: Span) -> syn::Result<()> {
+    let mut words: Vec<&str> = names.filter_map(Name::word).collect();
+    words.sort_unstable();
+    match words.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => {
+            let text = format!("two columns are called `{}`; add `AS name` to one", pair[0]);
+            Err(Error::new(span, text))
+        }
+        None => Ok(()),
     }
 }
 
@@ -194,7 +223,7 @@ fn named(mut column: Vec<Token>, span: Span) -> syn::Result<(Name, Vec<Token>)> 
     }
     let name = match &*column {
         [single] => single.path()?.map(Name::OfPath),
-        [.., dot, name] if dot.is_symbol(&["."]) => {
+        [.., dot, name] if dot.is_symbol(&["."]) && is_property(&column) => {
             name.word().map(|name| Name::Word(name.to_owned()))
         }
         _ => None,
@@ -209,6 +238,16 @@ fn named(mut column: Vec<Token>, span: Span) -> syn::Result<(Name, Vec<Token>)> 
             ),
         )),
     }
+}
+
+/// Whether a column is a property of the document: `c.address.city`, `c.tags[0].name`.
+fn is_property(column: &[Token]) -> bool {
+    let is_chained = |token: &Token| {
+        token.is_symbol(&["."])
+            || token.word().is_some()
+            || matches!(token.kind, Kind::Group('[', ..))
+    };
+    column.iter().all(is_chained)
 }
 
 /// Returns the text of tokens, for comparisons and messages.

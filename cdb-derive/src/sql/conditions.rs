@@ -5,8 +5,13 @@ use syn::Error;
 
 use super::token::{Kind, Token};
 
-/// Splits a condition at its `AND`s, except those of `BETWEEN`.
+/// Splits a condition at its `AND`s, except those of `BETWEEN`. A condition with an operator that
+/// binds less than `AND` stays whole.
 pub(super) fn conjuncts(filter: &[Token]) -> Vec<&[Token]> {
+    let binds_less = |token: &Token| token.is("OR") || token.is_symbol(&["?", "??"]);
+    if filter.iter().any(binds_less) {
+        return vec![filter];
+    }
     let (mut parts, mut start, mut between) = (Vec::new(), 0, false);
     for (at, token) in filter.iter().enumerate() {
         if token.is("BETWEEN") {
@@ -34,43 +39,54 @@ pub(super) enum Use {
 
 /// Returns how an index serves a condition: as badly as its worst part.
 pub(super) fn index_use(condition: &[Token]) -> syn::Result<Use> {
-    let (has_path, worst) = judge(condition)?;
-    Ok(if has_path { worst } else { Use::Unserved })
+    match judge(condition)? {
+        (1, worst) => Ok(worst),
+        // No path, or several that are compared with each other.
+        _ => Ok(Use::Unserved),
+    }
 }
 
-/// Returns whether tokens contain a path, and their worst use of an index.
-fn judge(tokens: &[Token]) -> syn::Result<(bool, Use)> {
-    let (mut has_path, mut worst) = (false, Use::Equality);
+/// Returns how many paths tokens contain, and their worst use of an index.
+fn judge(tokens: &[Token]) -> syn::Result<(usize, Use)> {
+    let (mut paths, mut worst) = (0, Use::Equality);
     for (at, token) in tokens.iter().enumerate() {
         let next = tokens.get(at + 1).map(|next| &next.kind);
         worst = worst.max(match &token.kind {
             Kind::Rust(_) => {
-                has_path |= token.path()?.is_some();
+                paths += usize::from(token.path()?.is_some());
                 Use::Equality
             }
             Kind::Group(_, inner, _) => {
-                let (inner_path, inner) = judge(inner)?;
-                has_path |= inner_path;
+                let (inner_paths, inner) = judge(inner)?;
+                paths += inner_paths;
                 inner
             }
             Kind::Symbol(symbol) => match &**symbol {
                 "=" | "," | "." => Use::Equality,
-                "!=" | "<>" | "?" | "??" => Use::Unserved,
                 "<" | "<=" | ">" | ">=" => Use::Range,
-                _ => Use::Scan,
+                // Also arithmetic, which no index knows the result of.
+                _ => Use::Unserved,
             },
             Kind::Word(word) => match &*word.to_ascii_uppercase() {
                 "OR" | "NOT" => Use::Unserved,
+                "STARTSWITH" if next.is_some_and(ignores_case) => Use::Scan,
                 "IN" | "BETWEEN" | "IS_DEFINED" | "IS_NULL" | "STARTSWITH" | "ARRAY_CONTAINS" => {
                     Use::Range
                 }
-                "LIKE" => Use::Scan,
-                _ if matches!(next, Some(Kind::Group('(', ..))) => Use::Scan,
+                "LIKE" | "CONTAINS" | "ENDSWITH" | "REGEXMATCH" | "STRINGEQUALS" => Use::Scan,
+                "AND" => Use::Equality,
+                _ if matches!(next, Some(Kind::Group('(', ..))) => Use::Unserved,
                 _ => Use::Equality,
             },
         });
     }
-    Ok((has_path, worst))
+    Ok((paths, worst))
+}
+
+/// Whether the arguments of a function on text have a third one.
+fn ignores_case(arguments: &Kind) -> bool {
+    let is_comma = |token: &&Token| token.is_symbol(&[","]);
+    matches!(arguments, Kind::Group('(', inner, _) if inner.iter().filter(is_comma).count() > 1)
 }
 
 /// Refuses properties in conditions that are not paths of the model.
@@ -108,6 +124,19 @@ pub(super) fn check_properties(tokens: &[Token], span: Span) -> syn::Result<()> 
 /// How the type of a value follows from a path: the function that checks it, and the path.
 pub(super) type Compared<'a> = (&'static str, &'a Token);
 
+/// Returns the function that checks the values of a comparison.
+fn operator_of(operator: &Token) -> Option<&'static str> {
+    if operator.is_symbol(&["=", "!=", "<>"]) {
+        Some("equal")
+    } else if operator.is_symbol(&["<", "<=", ">", ">="]) || operator.is("BETWEEN") {
+        Some("ordered")
+    } else if operator.is("LIKE") {
+        Some("matched")
+    } else {
+        None
+    }
+}
+
 /// Returns the path that the value at `at` is compared with. `before` are the tokens before the group
 /// of `tokens`.
 pub(super) fn compared<'a>(
@@ -122,13 +151,7 @@ pub(super) fn compared<'a>(
     let back = |steps: usize| at.checked_sub(steps).and_then(|at| tokens.get(at));
     for (operator, other) in [(back(1), back(2)), (tokens.get(at + 1), tokens.get(at + 2))] {
         let Some(operator) = operator else { continue };
-        let function = if operator.is_symbol(&["=", "!=", "<>"]) {
-            "equal"
-        } else if operator.is_symbol(&["<", "<=", ">", ">="]) || operator.is("BETWEEN") {
-            "ordered"
-        } else if operator.is("LIKE") {
-            "matched"
-        } else {
+        let Some(function) = operator_of(operator) else {
             continue;
         };
         // `{path} NOT LIKE {value}`
@@ -151,6 +174,13 @@ pub(super) fn compared<'a>(
     let Some((last, others)) = before.split_last() else {
         return Ok(None);
     };
+    // `{path} = ({value})`
+    if tokens.len() == 1
+        && let Some(path) = path(others.last())?
+        && let Some(function) = operator_of(last)
+    {
+        return Ok(Some((function, path)));
+    }
     if last.is("IN") {
         let skipped = usize::from(others.last().is_some_and(|not| not.is("NOT")));
         let other = others

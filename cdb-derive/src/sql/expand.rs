@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use syn::spanned::Spanned as _;
 use syn::{Expr, Type};
 
 use super::clauses::Clauses;
@@ -14,7 +15,16 @@ use crate::settings::dependency_path;
 pub(super) fn expand(clauses: &Clauses, row: Option<&Type>) -> syn::Result<TokenStream> {
     let Clauses { from, span, .. } = clauses;
     let import = import(&dependency_path());
-    let row = row.map_or_else(|| quote!(_), |row| quote!(#row));
+    let row = match (&clauses.select, row) {
+        (Select::Documents, None) => quote!(__model::Documents),
+        (Select::Documents, Some(row)) => {
+            return Err(syn::Error::new(
+                row.span(),
+                "the rows of `SELECT *` are `Stored` documents, as those of `Query`; remove the type, or name the columns",
+            ));
+        }
+        (_, row) => row.map_or_else(|| quote!(_), |row| quote!(#row)),
+    };
     let writer = Writer { from };
     let select = writer.select(&clauses.select)?;
     let joins = if clauses.joins.is_empty() {
@@ -59,6 +69,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn select(&self, select: &Select) -> syn::Result<TokenStream> {
         Ok(match select {
+            Select::Documents => quote!(documents()),
             Select::Value(value) => {
                 let value = self.fragment(value, false)?;
                 quote!(value(#value))
@@ -78,8 +89,8 @@ impl Writer<'_> {
                     Ok(match source {
                         Source::Key(number) => quote!(__model::Column::key(#name, #number)),
                         Source::Aggregate(kind, argument) => {
-                            let (kind, argument) =
-                                (format_ident!("{kind}"), self.fragment(argument, false)?);
+                            let argument = self.argument(kind, argument)?;
+                            let kind = format_ident!("{kind}");
                             quote!(__model::Column::aggregate(#name, __model::AggregateKind::#kind, #argument))
                         }
                     })
@@ -93,6 +104,24 @@ impl Writer<'_> {
                 ))
             }
         })
+    }
+
+    /// Writes the argument of an aggregate. A path leaves out nulls, as the methods of paths do.
+    fn argument(&self, kind: &str, argument: &[Token]) -> syn::Result<TokenStream> {
+        let path = match argument {
+            [single] => single.path()?,
+            _ => None,
+        };
+        let function = match kind {
+            "Sum" | "Average" => "summed",
+            "Min" | "Max" => "ordered_argument",
+            _ => return self.fragment(argument, false),
+        };
+        let Some(path) = path else {
+            return self.fragment(argument, false);
+        };
+        let (function, from) = (format_ident!("{function}"), self.from);
+        Ok(quote!(__model::#function::<#from, _, _, _, _, _>(#path)))
     }
 
     /// Writes text, paths and values. Paths of a condition must have an index.

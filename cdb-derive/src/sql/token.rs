@@ -40,16 +40,23 @@ impl Token {
         }
     }
 
-    /// Returns the constant of a path: `Order::STATE`. Other Rust in braces is a value.
+    /// Returns the constant of a path: `Order::STATE`. Other Rust in braces is a value, such as
+    /// `State::Open` or, in parentheses, `(u64::MAX)`.
     pub(super) fn path(&self) -> syn::Result<Option<Expr>> {
         let Kind::Rust(text) = &self.kind else {
             return Ok(None);
         };
         let expr: Expr = text.parse()?;
-        let is_constant = matches!(&expr, Expr::Path(path) if path.path.segments.len() > 1
-            || path.qself.is_some());
+        let is_constant = matches!(&expr, Expr::Path(path)
+            if (path.path.segments.len() > 1 || path.qself.is_some())
+                && path.path.segments.last().is_some_and(|last| is_constant_name(&last.ident.to_string())));
         Ok(is_constant.then_some(expr))
     }
+}
+
+/// Whether a name is that of a constant: `STATE`, but not the variant `State::Open`.
+fn is_constant_name(name: &str) -> bool {
+    !name.chars().any(char::is_lowercase)
 }
 
 /// Returns the tokens of a statement.
@@ -121,6 +128,13 @@ impl Reader<'_> {
                 Kind::Word(word)
             }
             _ => {
+                let comment = [('-', '-'), ('/', '*'), ('/', '/')];
+                if comment
+                    .iter()
+                    .any(|(start, next)| first == *start && self.rest.peek() == Some(next))
+                {
+                    return self.error("a comment would end the statement; write it in Rust");
+                }
                 let mut symbol = String::from(first);
                 let second = self.rest.next_if(|&second| {
                     ["<=", ">=", "!=", "<>", "||", "??"].contains(&&*format!("{first}{second}"))

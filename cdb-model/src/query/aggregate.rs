@@ -112,14 +112,19 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     }
 
     fn aggregate<R>(self, kind: AggregateKind, may_be_null: bool) -> Aggregate<D, R> {
-        let path = Fragment::new().path(self.pointer());
-        let argument = if may_be_null {
-            let is_null = Fragment::new().text("IS_NULL(").then(path.clone());
-            is_null.text(") ? undefined : ").then(path)
-        } else {
-            path
-        };
+        let argument = argument(self.pointer(), may_be_null);
         Aggregate::new(AggregateTerm { kind, argument })
+    }
+}
+
+/// Returns the argument of an aggregate, which ignores nulls.
+pub(super) fn argument(path: &'static str, may_be_null: bool) -> Fragment {
+    let path = Fragment::new().path(path);
+    if may_be_null {
+        let is_null = Fragment::new().text("IS_NULL(").then(path.clone());
+        is_null.text(") ? undefined : ").then(path)
+    } else {
+        path
     }
 }
 

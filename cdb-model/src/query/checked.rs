@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::aggregate::{Summand, argument};
 use super::builder::Query;
 use super::filter::{Filter, Filterable, IndexUse, Operand, Predicate};
 use super::fragment::Fragment;
@@ -20,7 +21,7 @@ use super::{
 use crate::codec::decode_value;
 use crate::codec_error::DecodeError;
 use crate::container::{Container, MemberOf};
-use crate::document::Document;
+use crate::document::{Document, Stored};
 use crate::numbers;
 use crate::partition_key::PartitionKey;
 use crate::path::Path;
@@ -36,8 +37,13 @@ pub struct Sql<T, Row> {
     marker: PhantomData<fn() -> Row>,
 }
 
+/// The rows of `SELECT *`: `Stored` documents.
+#[derive(Debug)]
+pub enum Documents {}
+
 #[derive(Clone, Debug)]
 enum Select {
+    Documents,
     /// A value of each document.
     Rows(Fragment),
     /// Values that the client merges.
@@ -78,6 +84,15 @@ impl Column {
             name: name.map(Cow::Borrowed),
             source: ColumnSource::Aggregate(AggregateTerm { kind, argument }),
         }
+    }
+}
+
+/// For `sql!`.
+#[doc(hidden)]
+impl<T: Queryable> Sql<T, Documents> {
+    /// Selects whole documents.
+    pub fn documents() -> Self {
+        Self::new(Select::Documents)
     }
 }
 
@@ -185,6 +200,24 @@ where
     }
 }
 
+impl<C: Container, T: QueriedIn<C>> Explain<C> for Sql<T, Documents> {
+    fn explain(&self, policy: &IndexingPolicy) -> Explanation {
+        Explain::<C>::explain(&self.query, policy)
+    }
+}
+
+impl<C: Container, T: QueriedIn<C>> Fetch<C> for Sql<T, Documents> {
+    type Row = Stored<T>;
+
+    fn statement(&self) -> Result<Statement, ValueError> {
+        Fetch::<C>::statement(&self.query)
+    }
+
+    fn read_row(&self, json: &str) -> Result<Stored<T>, DecodeError> {
+        Fetch::<C>::read_row(&self.query, json)
+    }
+}
+
 impl<C, T, Row> Fetch<C> for Sql<T, Row>
 where
     C: Container,
@@ -195,6 +228,7 @@ where
 
     fn statement(&self) -> Result<Statement, ValueError> {
         let (projection, form) = match &self.select {
+            Select::Documents => (Projection::Document, RowForm::Document),
             Select::Rows(value) => (Projection::Value(value.clone()), RowForm::ValueWithKeys),
             Select::Groups { keys, terms, .. } => (
                 Projection::Aggregates {
@@ -213,7 +247,7 @@ where
     fn read_row(&self, json: &str) -> Result<Row, DecodeError> {
         const WHAT: &str = "a row of sql!";
         match &self.select {
-            Select::Rows(_) => decode_value(WHAT, json),
+            Select::Documents | Select::Rows(_) => decode_value(WHAT, json),
             Select::Groups {
                 columns,
                 keys,
@@ -288,6 +322,24 @@ where
     Path<D, V, I, M>: NamedIn<T, How>,
 {
     path.pointer()
+}
+
+/// Returns the argument of a sum or average.
+#[doc(hidden)]
+pub fn summed<T, How, D, V: Summand, I, M>(path: Path<D, V, I, M>) -> Fragment
+where
+    Path<D, V, I, M>: NamedIn<T, How>,
+{
+    argument(path.pointer(), V::MAY_BE_NULL)
+}
+
+/// Returns the argument of a minimum or maximum.
+#[doc(hidden)]
+pub fn ordered_argument<T, How, D, V: Ordered, I, M>(path: Path<D, V, I, M>) -> Fragment
+where
+    Path<D, V, I, M>: NamedIn<T, How>,
+{
+    argument(path.pointer(), V::MAY_BE_NULL)
 }
 
 /// Returns the name of the column of a path.

@@ -28,7 +28,8 @@ pub use aggregate::{
 };
 pub use builder::{Query, ValueQuery};
 pub use checked::{
-    Column, Sql, column_of, element, equal, filtered, matched, ordered, pointer_of, untyped,
+    Column, Documents, Sql, column_of, element, equal, filtered, matched, ordered,
+    ordered_argument, pointer_of, summed, untyped,
 };
 pub use criteria::{CriteriaError, Criterion, Operator, SortCriterion};
 pub use explain::{Explain, Explanation};

@@ -3,5 +3,5 @@
 include!("../paths.rs");
 
 fn main() {
-    let _ = sql!("SELECT * FROM {Order} WHERE {Order::STATUS} = {status}" => Order);
+    let _ = sql!("SELECT * FROM {Order} WHERE {Order::STATUS} = {status}");
 }

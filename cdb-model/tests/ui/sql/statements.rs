@@ -23,5 +23,9 @@ fn main() {
     let _ = sql!("SELECT {Order::NUMBER} + 1 FROM {Order}");
     let _ = sql!("SELECT {Order::STATUS}, COUNT(1) AS orders FROM {Order}");
     let _ = sql!("SELECT SUM({Order::NUMBER}) / 2 AS half FROM {Order}");
+    let _ = sql!("SELECT c.price * c.quantity FROM {Order}");
+    let _ = sql!("SELECT c.number, COUNT(1) AS number FROM {Order} GROUP BY c.number");
+    let _ = sql!("SELECT * FROM {Order} -- all of them");
+    let _ = sql!("SELECT * FROM {Order}" => Order);
     let _ = sql!("SELECT DISTINCT {Order::STATUS} FROM {Order} ORDER BY {Order::STATUS}");
 }
