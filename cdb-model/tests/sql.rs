@@ -141,20 +141,26 @@ fn variants_and_values_in_parentheses_have_the_type_of_their_path() {
         "SELECT VALUE {Profile::CITY} FROM {Profile}
          WHERE {Profile::KIND} = {Kind::Company} AND {Profile::AGE} >= ({age}) AND {Profile::KIND} IN ({Kind::Person})" => String
     );
-    written(&query, &expect![[r#"
+    written(
+        &query,
+        &expect![[r#"
         SELECT VALUE {"value": c["city"], "keys": []} FROM c WHERE (c["type"] = @p0 AND c["kind"] = @p1 AND c["age"] >= (@p2) AND c["kind"] IN (@p3))
         @p0 = "profile"
         @p1 = "Company"
         @p2 = 30
-        @p3 = "Person""#]]);
+        @p3 = "Person""#]],
+    );
 }
 
 #[test]
 fn sums_and_extremes_ignore_nulls() {
     let query = sql!("SELECT MIN({Profile::AGE}) AS youngest, SUM({Profile::AGE}) AS years FROM {Profile}" => Value);
-    written(&query, &expect![[r#"
+    written(
+        &query,
+        &expect![[r#"
         SELECT [{"item": MIN(IS_NULL(c["age"]) ? undefined : c["age"])}, {"item": SUM(IS_NULL(c["age"]) ? undefined : c["age"])}] AS items FROM c WHERE c["type"] = @p0
-        @p0 = "profile""#]]);
+        @p0 = "profile""#]],
+    );
 }
 
 #[test]

@@ -221,6 +221,7 @@ where
         stored.document.set_lease(attempt.lease);
         LeaseGuard::new(Held {
             container: self.container.clone(),
+            current: stored.etag.clone(),
             stored,
             token,
             duration: self.duration,

@@ -23,8 +23,11 @@ use super::operation::{Kind, LeasedOperation};
 #[derive(Debug)]
 pub(super) struct Held<C, D> {
     pub(super) container: ContainerClient<C>,
-    /// With the lease of the last write.
+    /// The version that the holder has read or replaced, with the lease of the last write.
     pub(super) stored: Stored<D>,
+    /// The version after the last write. While nothing is unread, renewals alone divide it from that
+    /// of `stored`: each is conditional on the version before it.
+    pub(super) current: ETag,
     pub(super) token: u64,
     pub(super) duration: Duration,
     /// By the monotonic clock, from before the last write was sent: never later than in the
@@ -94,10 +97,14 @@ where
         if let Some(address) = &change.address {
             self.check_address(address)?;
         }
-        let write = self.write_of(change.kind, &step)?;
+        let version = change.address.as_ref().and_then(Address::required_version);
+        let write = self.write_of(change.kind, version.is_some(), &step)?;
         self.send(&step, &write).await?;
         match write {
-            Write::Replace(written) => self.stored.document = written.document,
+            Write::Replace(written) => {
+                self.stored.document = written.document;
+                self.stored.etag = self.current.clone();
+            }
             Write::Patch(_) | Write::Batch(_) => self.unread = Some(Unread::Patched),
             Write::Delete => {}
         }
@@ -108,14 +115,14 @@ where
     pub(super) async fn renew(&mut self) -> Result<(), LeaseError> {
         if self.unread.is_none() {
             let step = self.next_step(Then::Keep).await?;
-            let seen = Write::Patch(Self::fenced(&step, self.stored.patch()));
+            let seen = Write::Patch(self.patch(&step, &Patch::new(), true));
             match self.send(&step, &seen).await {
                 Err(LeaseError::Changed { .. }) => self.unread = Some(Unread::Changed),
                 renewed => return renewed,
             }
         }
         let step = self.next_step(Then::Keep).await?;
-        let patch = Write::Patch(self.patch(&step, &Patch::new()));
+        let patch = Write::Patch(self.patch(&step, &Patch::new(), false));
         self.send(&step, &patch).await
     }
 
@@ -128,23 +135,31 @@ where
                 found: id.to_string(),
             });
         }
-        let version = address.required_version();
-        if version.is_some_and(|version| *version != self.stored.etag) {
-            return Err(LeaseError::changed(&self.stored));
+        let is_known = address.required_version().is_none_or(|version| {
+            *version == self.current || (*version == self.stored.etag && self.unread.is_none())
+        });
+        if is_known {
+            Ok(())
+        } else {
+            Err(LeaseError::changed(&self.stored))
         }
-        Ok(())
     }
 
-    fn write_of(&self, kind: Kind<C, D>, step: &Step) -> Result<Write<C, D>, LeaseError> {
+    fn write_of(
+        &self,
+        kind: Kind<C, D>,
+        is_versioned: bool,
+        step: &Step,
+    ) -> Result<Write<C, D>, LeaseError> {
         Ok(match kind {
-            Kind::Patch(patch) => Write::Patch(self.patch(step, &patch)),
+            Kind::Patch(patch) => Write::Patch(self.patch(step, &patch, is_versioned)),
             Kind::Replace(mut document) => {
                 self.check_read()?;
                 document.set_lease(step.after.clone());
                 Write::Replace(Stored {
                     id: self.stored.id.clone(),
                     document,
-                    etag: self.stored.etag.clone(),
+                    etag: self.current.clone(),
                     timestamp: self.stored.timestamp,
                 })
             }
@@ -159,16 +174,23 @@ where
                     return Err(LeaseError::LeasedInBatch { id });
                 }
                 let mut batch = Batch::new(self.stored.document.partition_key());
-                batch.add(self.patch(step, &patch))?;
+                batch.add(self.patch(step, &patch, false))?;
                 batch.append(&others)?;
                 Write::Batch(batch)
             }
         })
     }
 
-    /// The patch of the leased document, with fence and lease of a step.
-    fn patch(&self, step: &Step, patch: &Patch<D>) -> Patch<D, Address<D>> {
-        Self::fenced(step, patch.at(self.stored.address().unconditional()))
+    /// The patch of the leased document, with fence and lease of a step; of its current version, or
+    /// of any.
+    fn patch(&self, step: &Step, patch: &Patch<D>, is_versioned: bool) -> Patch<D, Address<D>> {
+        let any = self.stored.address().unconditional();
+        let address = if is_versioned {
+            any.if_match(&self.current)
+        } else {
+            any
+        };
+        Self::fenced(step, patch.at(address))
     }
 
     /// Begins a write, after it is known which unfinished write has taken place.
@@ -237,7 +259,7 @@ where
     fn advance(&mut self, step: &Step, etag: Option<ETag>) {
         self.stored.document.set_lease(step.after.clone());
         if let Some(etag) = etag {
-            self.stored.etag = etag;
+            self.current = etag;
         }
         self.unfinished.clear();
         self.valid_until = step.begun + self.duration;
@@ -259,6 +281,7 @@ where
         if lease != self.stored.document.lease() && !self.adopt(&found) {
             return Err(self.lost(lease.token()));
         }
+        self.current = found.etag.clone();
         self.stored = found;
         self.unread = None;
         Ok(())
@@ -271,7 +294,7 @@ where
         let is_ours = self.unfinished.contains(lease);
         if is_ours {
             self.stored.document.set_lease(lease.clone());
-            self.stored.etag = found.etag.clone();
+            self.current = found.etag.clone();
             self.unread = Some(Unread::Changed);
             self.unfinished.clear();
         }
@@ -322,7 +345,8 @@ where
     pub(super) fn release_unconfirmed(&self) -> impl Future<Output = ()> + Send + use<C, D> {
         let container = self.container.clone();
         let leases = std::iter::once(self.stored.document.lease()).chain(&self.unfinished);
-        let release = |lease| self.patch(&self.step_from(lease, Then::Release), &Patch::new());
+        let release =
+            |lease| self.patch(&self.step_from(lease, Then::Release), &Patch::new(), false);
         let patches: Vec<_> = leases.map(release).collect();
         async move {
             for patch in patches {
@@ -361,12 +385,15 @@ where
     }
 
     async fn send(&self) -> Result<Option<ETag>, Error> {
-        let (container, stored) = (&self.held.container, &self.held.stored);
+        let container = &self.held.container;
         match self.write {
             Write::Patch(patch) => Ok(Some(container.run(patch.clone()).await?.etag)),
             Write::Replace(stored) => Ok(Some(container.run(stored.replace()).await?.etag)),
             Write::Delete => {
-                container.run(stored.delete()).await?;
+                let held = &self.held;
+                container
+                    .run(held.stored.delete().if_match(&held.current))
+                    .await?;
                 Ok(None)
             }
             Write::Batch(batch) => {

@@ -81,13 +81,37 @@ async fn an_operation_on_another_document_or_version_is_refused_unsent() {
         "{refused}"
     );
     assert_eq!(requests(), sent);
+    // A renewal does not change what was read.
     guard.renew().await.unwrap();
-    let refused = guard.run(first.patch().set(Order::PARCELS, 1)).await;
+    guard.renew().await.unwrap();
+    guard
+        .run(first.patch().set(Order::PARCELS, 2))
+        .await
+        .unwrap();
+    let refused = guard.run(first.patch().set(Order::PARCELS, 3)).await;
     let refused = refused.unwrap_err();
     assert!(matches!(refused, LeaseError::Changed { .. }), "{refused}");
+    guard.refresh().await.unwrap();
     let current = guard.stored().patch().set(Order::PARCELS, 1);
     guard.run(current).await.unwrap();
     assert_eq!(stored(&shop, &order).await.parcels, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_patch_of_the_version_that_was_read_does_not_change_another() {
+    let (_account, shop, order) = with_order().await;
+    let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
+    let foreign = order.key().patch().set(Order::PARCELS, 7);
+    shop.run(foreign).await.unwrap();
+    let seen = guard.stored().patch().set(Order::PARCELS, 1);
+    let refused = guard.run(seen).await.unwrap_err();
+    assert!(matches!(refused, LeaseError::Changed { .. }), "{refused}");
+    assert_eq!(stored(&shop, &order).await.parcels, 7);
+    guard
+        .run(Patch::new().set(Order::PARCELS, 8))
+        .await
+        .unwrap();
+    assert_eq!(stored(&shop, &order).await.parcels, 8);
 }
 
 #[tokio::test(start_paused = true)]
