@@ -57,6 +57,8 @@ impl Containers {
                         .long(CONTAINER)
                         .global(true)
                         .value_name("NAME")
+                        .env("COSMOS_CONTAINER")
+                        .hide_env_values(true)
                         .help("The name of the container"),
                 ),
                 _ => command,
@@ -113,12 +115,12 @@ impl Containers {
     }
 }
 
-/// Moves the options of a connection that stand before the subcommand behind it, where the parser
-/// reads them: `cdb --container shop doctor`.
+/// Moves the options of a connection that stand before the subcommand behind its arguments, where the
+/// parser reads them: `cdb --container shop policy check`.
 pub(crate) fn reorder<T: AsRef<std::ffi::OsStr>>(mut arguments: Vec<T>) -> Vec<T> {
     let options = Connection::augment_args(Command::new(""));
-    let mut end = 1;
-    while let Some(argument) = arguments.get(end).and_then(|one| one.as_ref().to_str()) {
+    let (mut moved, mut at) = (Vec::new(), 1);
+    while let Some(argument) = arguments.get(at).and_then(|one| one.as_ref().to_str()) {
         let Some(option) = argument.strip_prefix("--") else {
             break;
         };
@@ -126,15 +128,20 @@ pub(crate) fn reorder<T: AsRef<std::ffi::OsStr>>(mut arguments: Vec<T>) -> Vec<T
             Some((name, _)) => (name, true),
             None => (option, false),
         };
+        if name == "json" {
+            at += 1;
+            continue;
+        }
         let mut known = options.get_arguments();
         let Some(option) = known.find(|known| known.get_long() == Some(name)) else {
             break;
         };
-        end += 1 + usize::from(!has_value && option.get_action().takes_values());
+        let is_pair = !has_value && option.get_action().takes_values();
+        let end = (at + 1 + usize::from(is_pair)).min(arguments.len());
+        moved.extend(arguments.drain(at..end));
     }
-    if end > 1 && end < arguments.len() {
-        let subcommand = arguments.remove(end);
-        arguments.insert(1, subcommand);
-    }
+    let end = arguments.iter().position(|one| one.as_ref() == "--");
+    let end = end.unwrap_or(arguments.len());
+    arguments.splice(end..end, moved);
     arguments
 }

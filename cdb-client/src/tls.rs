@@ -16,6 +16,9 @@ pub(crate) enum ServerProof {
     AnyCertificate,
 }
 
+#[cfg(all(feature = "fips", feature = "native-tls"))]
+compile_error!("`native-tls` would take TLS out of the module of `fips`; enable one of them");
+
 /// Whether the client can speak HTTPS.
 const IS_AVAILABLE: bool = cfg!(any(
     feature = "native-tls",

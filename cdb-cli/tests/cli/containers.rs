@@ -76,6 +76,10 @@ async fn options_of_the_connection_may_stand_before_the_subcommand() {
         let listed = run(&Cli::<Durable>::new("duroxide"), &arguments, &[]).await;
         assert_eq!(listed.exit, Exit::Ok, "{listed:?}");
     }
+    let endpoint = ["--json", "--endpoint", &endpoint];
+    let check = [&endpoint[..], &["policy", "check"]].concat();
+    let checked = run(&Cli::<Durable>::new("duroxide"), &check, &[]).await;
+    assert_eq!(checked.exit, Exit::Ok, "{checked:?}");
     let unknown = run(&invoicing(), "--nothing instances list", &[]).await;
     assert_eq!(unknown.exit, Exit::Usage);
     unknown.complains("'--nothing'");

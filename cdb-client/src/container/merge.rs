@@ -16,6 +16,9 @@ use crate::container::row::RowReader;
 use crate::container::source::{Position, QueryRequest, Source, Target};
 use crate::error::{Error, Result};
 
+/// The most rows of one page of the service that a position skips.
+const MOST_GIVEN: usize = 10_000;
+
 /// A query in progress over its targets.
 #[derive(Debug)]
 pub(super) struct Merge {
@@ -74,7 +77,8 @@ impl Merge {
         let Progress(left, positions) = progress;
         // `progress` comes from outside and must not decide how many requests are sent.
         let aggregates = matches!(statement.form, RowForm::Aggregates { .. });
-        if aggregates || positions.len() > reach.ranges().len().max(1) {
+        let is_endless = positions.iter().any(|position| position.2 > MOST_GIVEN);
+        if aggregates || is_endless || positions.len() > reach.ranges().len().max(1) {
             return None;
         }
         let positions = positions.into_iter();

@@ -227,10 +227,15 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     /// ```
     ///
     /// # Errors
-    /// When the service refuses the query, a row does not match its type, or `from` belongs to
-    /// another query; [`is_partition_split`](Error::is_partition_split) when a partition was split
+    /// When the service refuses the query, a row does not match its type, `from` belongs to
+    /// another query, or with [`available_only`](Self::available_only); [`is_partition_split`](Error::is_partition_split) when a partition was split
     /// since `from`: start over.
     pub async fn page(mut self, rows: usize, from: Option<&Continuation>) -> Result<Page<Q::Row>> {
+        if self.available_only {
+            return Err(Error::configuration(
+                "the next pages would lack the partitions that did not answer; use `all_available`",
+            ));
+        }
         let size = u32::try_from(rows).unwrap_or(u32::MAX).max(1);
         self.default_page_size(size)?;
         let restarts = from.map_or(self.restarts(), |_| 0);

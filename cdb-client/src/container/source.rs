@@ -89,7 +89,11 @@ pub(super) struct Source {
 /// The read position of a target: the physical partition (`None` for a logical partition, which the
 /// query names), the page, and how many of its rows were returned. Stored as an array.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Position(Option<PhysicalPartitionId>, Option<String>, usize);
+pub(super) struct Position(
+    Option<PhysicalPartitionId>,
+    Option<String>,
+    pub(super) usize,
+);
 
 impl Source {
     pub(super) fn new(target: Target) -> Self {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
 use cdb_model::{
-    Container, DocumentKey as _, ETag, MemberOf, OperationIndex, PartitionKey, Stored,
+    Container, DocumentKey as _, ETag, MemberOf, OperationIndex, Partition as _, PartitionKey,
+    Stored,
 };
 use derive_where::derive_where;
 use tokio::sync::OnceCell;
@@ -168,7 +169,15 @@ where
             let (latest, handler) = (latest.clone(), handler.clone());
             let key = received.message.document_key();
             let address = key.in_partition(batch.partition());
+            let own = key.partition();
+            let is_here = own.known().is_none_or(|own| own == batch.partition());
             async move {
+                if !is_here {
+                    let id = key.to_id()?;
+                    let reason =
+                        format!("the document `{id}` is in another partition than the receiver");
+                    return Err(Failed::permanently(reason));
+                }
                 match latest.read(address).await {
                     Ok(Some(document)) => handler(document, received, batch).await,
                     Ok(None) => {

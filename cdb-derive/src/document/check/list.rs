@@ -12,6 +12,7 @@ pub(in crate::document) fn partition_key(model: &DocumentModel, errors: &mut Acc
         identity::keys_are_not_optional(model, field, errors);
         stored::name_is_not_reserved(field, errors);
         stored::key_path_is_plain(model, field, errors);
+        stored::name_has_no_meaning(field, errors);
         stored::required_fields_are_stored(model, field, errors);
         version::flattens_unknown_fields_or_the_key(field, errors);
     }

@@ -140,3 +140,14 @@ pub(super) fn ttl_has_its_stored_name(field: &FieldModel, errors: &mut Accumulat
         )
     });
 }
+
+/// Refuses a level of a shared key that documents store for another purpose.
+pub(super) fn name_has_no_meaning(field: &FieldModel, errors: &mut Accumulator) {
+    if ["ttl", "schemaVersion"].contains(&&*field.stored) {
+        let text = format!(
+            "`{}` is the time to live or the version of a document; rename `{}`",
+            field.stored, field.name
+        );
+        errors.push(mistake(field.ident.span(), text));
+    }
+}

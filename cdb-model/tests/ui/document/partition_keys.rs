@@ -99,6 +99,14 @@ struct Place {
     number: u32,
 }
 
+/// The service and the model know these properties.
+#[derive(PartitionKeyFields, Serialize, Deserialize)]
+struct Meaning {
+    ttl: u32,
+    #[serde(rename = "schemaVersion")]
+    version: u32,
+}
+
 /// The derive does not know which fields `T` has.
 #[derive(PartitionKeyFields, Serialize, Deserialize)]
 struct Generic<T> {
