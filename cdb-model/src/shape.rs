@@ -55,7 +55,7 @@ pub struct DocumentShape {
 }
 
 impl DocumentShape {
-    /// A type that declares nothing, of which other shapes are variations.
+    /// A type that declares nothing. The derive sets the members that a type declares.
     pub const EMPTY: Self = Self {
         name: "",
         discriminator: "",

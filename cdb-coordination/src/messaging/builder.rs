@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
+use cdb_client::{ContainerClient, CosmosClient};
 use cdb_model::{
     Container, DocumentKey as _, ETag, MemberOf, OperationIndex, Partition as _, PartitionKey,
     Stored,
@@ -312,9 +312,7 @@ where
         database: &str,
         container: &str,
     ) -> Result<MessagingBuilder<C>, cdb_client::Error> {
-        let database = client.database(database);
-        let container = database.bootstrap(container, Bootstrap::CreateIfMissing);
-        Ok(Self::builder(container.await?))
+        Ok(Self::builder(client.open(database, container).await?))
     }
 
     /// The container.

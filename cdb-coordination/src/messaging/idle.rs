@@ -17,8 +17,8 @@ where
     /// then find the effects of all messages.
     ///
     /// A message that waits longer for its next attempt, or that another process has claimed, is not
-    /// waited for. Use a timeout: the call waits as long as a handler runs, and for ever if no
-    /// process can receive a message that is due.
+    /// waited for. Use a timeout: the call waits as long as a handler runs, and without
+    /// end if no process can receive a message that is due.
     ///
     /// ```
     /// use cdb_coordination::{Messaging, Received};

@@ -198,7 +198,8 @@ impl Select {
     }
 }
 
-/// Refuses a name of two columns, of which a row would have one. Names of paths are not known here.
+/// Refuses two columns of one name, because a row would contain only one of them. The macro does not
+/// know the names of paths.
 fn refuse_twice<'a>(names: impl Iterator<Item = &'a Name>, span: Span) -> syn::Result<()> {
     let mut words: Vec<&str> = names.filter_map(Name::word).collect();
     words.sort_unstable();

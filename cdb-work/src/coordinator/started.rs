@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cdb_client::{Bootstrap, CosmosClient};
+use cdb_client::CosmosClient;
 use cdb_coordination::{Membership, MembershipConfig, Standing};
 use tokio::time::timeout;
 
@@ -47,9 +47,7 @@ impl Work {
         container: &str,
         handlers: WorkHandlers,
     ) -> Result<StartedWork, WorkError> {
-        let database = client.database(database);
-        let container = database.bootstrap::<Self>(container, Bootstrap::CreateIfMissing);
-        let container = container.await?;
+        let container = client.open::<Self>(database, container).await?;
         let config = MembershipConfig::default();
         let members = Membership::start::<WorkMember, Self>(container.clone(), config);
         let members = Arc::new(members);
