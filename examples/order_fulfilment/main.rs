@@ -4,7 +4,7 @@
 //! customer, and waits for a short packing timer before it ships. After a failure or a missing
 //! approval, the reservations are released.
 //!
-//! `cargo run -p cdb-provider --example order_fulfilment [orders.json]`. With `COSMOS_ENDPOINT` and
+//! `cargo run -p cdb-demo [orders.json]`. With `COSMOS_ENDPOINT` and
 //! `COSMOS_KEY` set it runs on that account instead.
 
 mod workflow;
@@ -22,7 +22,7 @@ type Failure = Box<dyn std::error::Error>;
 
 const ORDERS: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/examples/order_fulfilment/orders.json"
+    "/orders.json"
 );
 const DEADLINE: Duration = Duration::from_secs(300);
 
