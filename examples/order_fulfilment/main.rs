@@ -1,116 +1,135 @@
-//! Runs orders from a file as orchestrations on the embedded emulator.
+//! Runs orders from a file as orchestrations on the embedded emulator, and kills their runtime when
+//! all of them wait for something. Another runtime continues where they were.
 //!
 //! Each order reserves its items in parallel, waits for an approval if it is large, charges the
-//! customer, and waits for a short packing timer before it ships. After a failure or a missing
+//! customer, and waits for a packing timer before it ships. After a failure or a missing
 //! approval, the reservations are released.
 //!
-//! `cargo run -p cdb-demo [orders.json]`. With `COSMOS_ENDPOINT` and
-//! `COSMOS_KEY` set it runs on that account instead.
+//! `cargo demo`, or `cargo demo orders.json`. With `COSMOS_ENDPOINT` and `COSMOS_KEY` set it runs on
+//! that account instead.
 
+mod process;
+mod report;
 mod workflow;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cdb_emulator::Emulator;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
-use duroxide::runtime::{OrchestrationStatus, Runtime};
+use duroxide::runtime::OrchestrationStatus;
 use duroxide::{Client, ErrorDetails};
-use workflow::{APPROVAL, FULFIL, Order, WAITING};
+use process::RuntimeProcess;
+use report::Report;
+use workflow::{APPROVAL, FULFIL, Order, PACKING, WAITING};
 
 type Failure = Box<dyn std::error::Error>;
 
-const ORDERS: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/orders.json"
-);
+const ORDERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/orders.json");
 const DEADLINE: Duration = Duration::from_secs(300);
+const POLL: Duration = Duration::from_millis(20);
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
+    dotenvy::dotenv().ok(); // variables of a file `.env`
+    match process::emulator_of_parent() {
+        Some(emulator) => process::run(&emulator).await,
+        None => lead().await,
+    }
+}
+
+async fn lead() -> Result<(), Failure> {
     let path = std::env::args().nth(1).unwrap_or_else(|| ORDERS.to_owned());
     let orders = read_orders(&path)?;
-    let emulator = Emulator::start().await?;
-    dotenvy::dotenv().ok(); // variables of a file `.env`
-    let config = CosmosDBProviderConfig::from_env_or(&emulator.connection_string())?;
-    println!("account {}", config.endpoint);
-    let store = Arc::new(CosmosDBProvider::new_with_config(config).await?);
+    let service = Emulator::start().await?; // until the end of this function
+    let emulator = service.connection_string();
+    let config = CosmosDBProviderConfig::from_env_or(&emulator)?;
+    println!("orders on the account {}\n", config.endpoint);
+    let client = Client::new(Arc::new(CosmosDBProvider::new_with_config(config).await?));
 
-    let started = Instant::now();
-    let runtime = Runtime::start_with_store(
-        store.clone(),
-        workflow::activities(),
-        workflow::orchestrations(),
-    )
-    .await;
-    let client = Client::new(store.clone());
+    let report = Arc::new(Report::new());
+    let instances = start(&client, &orders, &report).await?;
 
-    // Instance ids are never reused, so each run against an account needs new ones.
-    let run = std::time::UNIX_EPOCH.elapsed()?.as_millis();
-    let mut instances = Vec::new();
-    for order in &orders {
-        let instance = format!("{}/{run}", order.id);
-        let input = serde_json::to_string(order)?;
-        client.start_orchestration(&instance, FULFIL, input).await?;
-        println!(
-            "{:>6} ms  {instance} started for {}",
-            started.elapsed().as_millis(),
-            order.customer
-        );
-        instances.push(instance);
-    }
-    // The second order is approved as soon as it asks. The last one times out.
-    if let Some(instance) = instances.get(1) {
-        approve(&client, instance).await?;
-        println!(
-            "{:>6} ms  {instance} approved",
-            started.elapsed().as_millis()
-        );
-    }
-
+    let mut first = RuntimeProcess::spawn(1, &emulator, &report)?;
+    let mut waiting = Vec::new();
     for instance in &instances {
-        let status = client.wait_for_orchestration(instance, DEADLINE).await?;
-        println!(
-            "{:>6} ms  {instance} {}",
-            started.elapsed().as_millis(),
-            outcome(status)
-        );
+        let state = first.or_end(at_rest(&client, instance)).await?;
+        report.line(&format!("{instance}: {state}"));
+        if state == WAITING {
+            waiting.push(instance);
+        }
     }
-    let used = store.container().usage().total();
-    println!(
-        "{} orders in {:.1} s, {} requests, {:.0} RU",
-        orders.len(),
-        started.elapsed().as_secs_f64(),
-        used.requests,
-        used.charge
-    );
-    runtime.shutdown(None).await;
+    first.kill().await?;
+    report.line("runtime 1 killed: what it knew is lost, what it stored is not\n");
+
+    let mut second = RuntimeProcess::spawn(2, &emulator, &report)?;
+    // The other orders that wait are never approved.
+    if let Some(instance) = waiting.first() {
+        let approved = client.raise_event(instance.as_str(), APPROVAL, "Margaret");
+        approved.await?;
+        report.line(&format!("{instance}: approved by Margaret"));
+    }
+    for instance in &instances {
+        let ended = client.wait_for_orchestration(instance, DEADLINE);
+        let status = second.or_end(async { Ok(ended.await?) }).await?;
+        report.line(&format!("{instance}: {}", outcome(status)));
+    }
+    second.kill().await?;
+    println!("\n{}", report.summary(orders.len()));
+    println!("an emulator that stays, with a page that shows what is stored:");
+    println!("next: cargo run -p cdb-cli -- emulator");
     Ok(())
 }
 
-/// Waits until the order asks for approval, and approves it.
-async fn approve(client: &Client, instance: &str) -> Result<(), Failure> {
+/// Starts an orchestration per order. Returns their instance ids.
+async fn start(client: &Client, orders: &[Order], report: &Report) -> Result<Vec<String>, Failure> {
+    let suffix = unused_suffix(client, &orders[0].id).await?;
+    let mut instances = Vec::new();
+    for order in orders {
+        let instance = format!("{}{suffix}", order.id);
+        let input = serde_json::to_string(order)?;
+        client.start_orchestration(&instance, FULFIL, input).await?;
+        report.line(&format!("{instance}: started for {}", order.customer));
+        instances.push(instance);
+    }
+    Ok(instances)
+}
+
+/// Finds a suffix for the ids of this run. Instance ids are never reused, so the second run on an
+/// account appends `-2`.
+async fn unused_suffix(client: &Client, order: &str) -> Result<String, Failure> {
+    let mut suffix = String::new();
+    for run in 2.. {
+        let instance = format!("{order}{suffix}");
+        let status = client.get_orchestration_status(&instance).await?;
+        if matches!(status, OrchestrationStatus::NotFound) {
+            break;
+        }
+        suffix = format!("-{run}");
+    }
+    Ok(suffix)
+}
+
+/// Waits until an order waits for its approval or for packing, or has ended. Returns its state.
+async fn at_rest(client: &Client, instance: &str) -> Result<String, Failure> {
     let mut seen = 0;
     loop {
-        let poll = Duration::from_millis(20);
-        let status = client
-            .wait_for_status_change(instance, seen, poll, DEADLINE)
-            .await?;
-        match status {
+        let status = client.wait_for_status_change(instance, seen, POLL, DEADLINE);
+        match status.await? {
             OrchestrationStatus::Running {
                 custom_status,
                 custom_status_version,
             } => {
                 seen = custom_status_version;
-                if custom_status.as_deref() == Some(WAITING) {
-                    break;
+                if let Some(state) = custom_status
+                    && [WAITING, PACKING].contains(&&*state)
+                {
+                    return Ok(state);
                 }
             }
-            // An order that needs no approval, or that failed before it could ask.
-            _ => return Ok(()),
+            ended => return Ok(outcome(ended)),
         }
     }
-    Ok(client.raise_event(instance, APPROVAL, "Margaret").await?)
 }
 
 fn read_orders(path: &str) -> Result<Vec<Order>, Failure> {
