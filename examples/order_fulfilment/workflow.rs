@@ -12,10 +12,12 @@ pub(crate) const FULFIL: &str = "FulfilOrder";
 pub(crate) const APPROVAL: &str = "Approval";
 /// The custom status of an order that waits for its approval.
 pub(crate) const WAITING: &str = "waiting for approval";
+/// The custom status of an order that has been charged.
+pub(crate) const PACKING: &str = "charged, being packed";
 
 const APPROVAL_LIMIT_CENTS: u64 = 50_000;
 const APPROVAL_TIMEOUT: Duration = Duration::from_secs(3);
-const PACKING: Duration = Duration::from_millis(500);
+const PACKING_TIME: Duration = Duration::from_secs(2);
 
 /// An order of the file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,28 +50,34 @@ impl Order {
     }
 }
 
-/// Returns the activities, which have all external effects.
+/// Returns the activities, which have all external effects. Each prints what it does.
 pub(crate) fn activities() -> ActivityRegistry {
     ActivityRegistry::builder()
-        .register("Reserve", |_: ActivityContext, sku: String| async move {
+        .register("Reserve", |ctx: ActivityContext, sku: String| async move {
             if sku == "unicorn" {
                 return Err(format!("{sku} is out of stock"));
             }
-            Ok(format!("reservation of {sku}"))
+            println!("{}: reserves {sku}", ctx.instance_id());
+            Ok(sku)
+        })
+        .register("Release", |ctx: ActivityContext, sku: String| async move {
+            println!("{}: releases {sku}", ctx.instance_id());
+            Ok(sku)
         })
         .register(
-            "Release",
-            |_: ActivityContext, reservation: String| async move {
-                println!("           {reservation} released");
-                Ok(reservation)
+            "Charge",
+            |ctx: ActivityContext, amount: String| async move {
+                println!("{}: charges {amount}", ctx.instance_id());
+                Ok(format!("receipt over {amount}"))
             },
         )
-        .register("Charge", |_: ActivityContext, amount: String| async move {
-            Ok(format!("receipt over {amount}"))
-        })
-        .register("Ship", |_: ActivityContext, customer: String| async move {
-            Ok(format!("parcel to {customer}"))
-        })
+        .register(
+            "Ship",
+            |ctx: ActivityContext, customer: String| async move {
+                println!("{}: ships to {customer}", ctx.instance_id());
+                Ok(format!("parcel to {customer}"))
+            },
+        )
         .build()
 }
 
@@ -109,8 +117,8 @@ async fn fulfil(ctx: &OrchestrationContext, order: &Order) -> Result<String, Str
     ctx.set_custom_status("charging");
     let amount = format!("{}.{:02} EUR", order.cents() / 100, order.cents() % 100);
     let receipt = ctx.schedule_activity("Charge", amount).await?;
-    ctx.set_custom_status("packing");
-    ctx.schedule_timer(PACKING).await;
+    ctx.set_custom_status(PACKING);
+    ctx.schedule_timer(PACKING_TIME).await;
     let parcel = ctx.schedule_activity("Ship", &*order.customer).await?;
     Ok(format!(
         "shipped: {parcel}, {receipt}, {} items",
@@ -133,7 +141,6 @@ async fn compensate(
     reason: String,
 ) -> Result<String, String> {
     ctx.set_custom_status("releasing");
-    let count = reserved.len();
     let releases = reserved
         .into_iter()
         .map(|reservation| ctx.schedule_activity("Release", reservation))
@@ -141,5 +148,5 @@ async fn compensate(
     for release in ctx.join(releases).await {
         release?;
     }
-    Err(format!("{reason}; {count} reservations released"))
+    Err(format!("{reason}; all reserved items are released"))
 }

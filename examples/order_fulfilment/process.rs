@@ -1,0 +1,89 @@
+//! A runtime in a process of its own, which can be killed: this program, started again.
+
+use std::process::Stdio;
+use std::sync::Arc;
+
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use duroxide::runtime::Runtime;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
+
+use crate::report::Report;
+use crate::{Failure, workflow};
+
+/// The variable that makes this program a runtime: the connection string of the first process's
+/// emulator.
+const EMULATOR: &str = "ORDER_FULFILMENT_EMULATOR";
+
+/// Returns the emulator of the process that has started this one.
+pub(crate) fn emulator_of_parent() -> Option<String> {
+    std::env::var(EMULATOR).ok()
+}
+
+/// Runs orchestrations and activities until the process is killed.
+pub(crate) async fn run(emulator: &str) -> Result<(), Failure> {
+    let config = CosmosDBProviderConfig::from_env_or(emulator)?;
+    let store = Arc::new(CosmosDBProvider::new_with_config(config).await?);
+    let (activities, orchestrations) = (workflow::activities(), workflow::orchestrations());
+    let _runtime = Runtime::start_with_store(store, activities, orchestrations).await;
+    std::future::pending().await
+}
+
+/// A started runtime. Dropping it kills the process.
+pub(crate) struct RuntimeProcess {
+    number: usize,
+    child: Child,
+    output: JoinHandle<()>,
+}
+
+impl RuntimeProcess {
+    /// Starts a runtime, whose lines go to the report.
+    pub(crate) fn spawn(
+        number: usize,
+        emulator: &str,
+        report: &Arc<Report>,
+    ) -> Result<Self, Failure> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.env(EMULATOR, emulator).env("NO_COLOR", "1");
+        if std::env::var_os("RUST_LOG").is_none() {
+            // duroxide warns of failed orders, which are expected here.
+            command.env("RUST_LOG", "error");
+        }
+        let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+        let lines = child.stdout.take().ok_or("the runtime has no output")?;
+        let process = child.id().unwrap_or_default();
+        report.line(&format!("runtime {number} started, process {process}"));
+        let report = report.clone();
+        let output = tokio::spawn(async move {
+            let mut lines = BufReader::new(lines).lines();
+            while let Ok(Some(line)) = lines.next_line().await {
+                report.activity(number, line);
+            }
+        });
+        Ok(Self {
+            number,
+            child,
+            output,
+        })
+    }
+
+    /// Waits for `work`. Fails if the process ends before.
+    pub(crate) async fn or_end<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            done = work => done,
+            status = self.child.wait() => {
+                Err(format!("runtime {} has ended: {}", self.number, status?).into())
+            }
+        }
+    }
+
+    /// Kills the process, without a chance to release or to store anything, and reads its last lines.
+    pub(crate) async fn kill(mut self) -> Result<(), Failure> {
+        self.child.kill().await?;
+        Ok(self.output.await?)
+    }
+}
