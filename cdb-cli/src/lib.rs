@@ -56,6 +56,7 @@ mod message_dead_letters;
 mod model;
 mod orchestrations;
 mod output;
+mod program;
 mod remedy;
 mod restart;
 mod time;
