@@ -13,6 +13,7 @@ use cdb_provider::payload::{Encryption, PayloadCodec};
 
 use crate::env_file::Origin;
 use crate::exit::Failure;
+use crate::remedy;
 use crate::token::{StaticToken, TokenCommand};
 use crate::wait_for_port;
 
@@ -149,9 +150,10 @@ impl Connection {
         }
         let account = self.account()?;
         if account.endpoint().is_none() {
-            return Err(Failure::usage(
-                "no account given; pass --endpoint or set COSMOS_ENDPOINT (for an emulator: http://localhost:8081, started by `cdb emulator`)",
-            ));
+            return Err(Failure {
+                remedy: Some(remedy::NO_ACCOUNT),
+                ..Failure::usage("no account given")
+            });
         }
         let mut builder = account.client()?;
         if self.accept_invalid_certificate {
@@ -255,7 +257,7 @@ mod tests {
         };
         match connection.client() {
             Ok(_) => Ok(connection),
-            Err(failure) => Err(failure.to_string()),
+            Err(failure) => Err(failure.text("cdb")),
         }
     }
 

@@ -51,6 +51,7 @@ mod doctor;
 mod env_file;
 mod examples;
 mod exit;
+mod foreign_types;
 mod format;
 mod message_dead_letters;
 mod model;

@@ -32,7 +32,6 @@ impl Program {
         err: &mut (dyn Write + Send),
         terminal: Terminal,
     ) -> Exit {
-        let arguments = reorder(arguments);
         let program = name(arguments.first());
         if let Some(name) = self.containers.duplicate() {
             let error = format!("the program declares two containers with the name `{name}`");
@@ -40,6 +39,7 @@ impl Program {
             return show_usage(&error, out, err);
         }
         let mut command = self.command(&program);
+        let arguments = reorder(arguments, &command);
         let parsed = command.try_get_matches_from_mut(arguments);
         let parsed = parsed.and_then(|matches| {
             let args = Args::from_arg_matches(&matches)?;
