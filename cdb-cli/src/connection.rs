@@ -230,6 +230,33 @@ impl Connection {
     }
 }
 
+/// Whether an argument with this id is an option of the connection.
+#[cfg(feature = "mcp")]
+pub(crate) fn is_option(id: &str) -> bool {
+    use clap::Args as _;
+    let options = Connection::augment_args(clap::Command::new(""));
+    options.get_arguments().any(|option| option.get_id() == id)
+}
+
+/// Returns the options of the connection that the arguments of a command gave, by their id. The
+/// environment and the file `.env` give the others again.
+#[cfg(feature = "mcp")]
+pub(crate) fn given_options(matches: &clap::ArgMatches) -> Vec<(String, String)> {
+    use clap::Args as _;
+    use clap::parser::ValueSource;
+    let leaf = matches.subcommand().map_or(matches, |(_, leaf)| leaf);
+    let options = Connection::augment_args(clap::Command::new(""));
+    let ids = options.get_arguments().map(clap::Arg::get_id);
+    let given = ids.filter(|id| leaf.value_source(id.as_str()) == Some(ValueSource::CommandLine));
+    given
+        .map(|id| {
+            let mut values = leaf.get_raw(id.as_str()).into_iter().flatten();
+            let value = values.next().unwrap_or_default().to_string_lossy();
+            (id.as_str().to_owned(), value.into_owned())
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

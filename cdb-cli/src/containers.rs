@@ -50,6 +50,8 @@ impl Containers {
             let able: Vec<&Model> = self.all().filter(able).collect();
             let default = match *able {
                 _ if self.others.is_empty() => Some(&self.first),
+                // The tools of this command have their own defaults.
+                _ if command.get_name() == "mcp" => Some(&self.first),
                 [only] => Some(only),
                 _ => None,
             };

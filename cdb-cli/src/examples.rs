@@ -154,6 +154,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "deadletters discard --all --dry-run",
         ],
     ),
+    #[cfg(feature = "mcp")]
+    ("mcp", &["mcp", "mcp --allow-actions"]),
     ("members", &["members", "members --json"]),
     (
         "export",

@@ -5,16 +5,19 @@ use std::io::Write;
 use std::path::Path;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use crate::args::{Args, Command};
 use crate::color::Terminal;
 use crate::command;
+#[cfg(feature = "mcp")]
+use crate::connection;
 use crate::containers::{Containers, reorder};
 use crate::env_file::EnvFile;
 use crate::examples;
 use crate::exit::{Exit, Failure};
-use crate::model::Model;
+#[cfg(feature = "mcp")]
+use crate::mcp;
 use crate::output::Console;
 
 /// The command of a program, without the types of its containers.
@@ -43,14 +46,14 @@ impl Program {
         let parsed = command.try_get_matches_from_mut(arguments);
         let parsed = parsed.and_then(|matches| {
             let args = Args::from_arg_matches(&matches)?;
-            Ok((args, self.containers.chosen(&matches)))
+            Ok((args, matches))
         });
-        let (args, model) = match parsed {
+        let (args, matches) = match parsed {
             Ok(parsed) => parsed,
             Err(error) => return show_usage(&error.format(&mut command), out, err),
         };
         let mut console = Console::new(out, err, args.json, terminal, &program);
-        let result = Box::pin(dispatch(args.command, model, &mut console)).await;
+        let result = Box::pin(self.dispatch(args.command, &matches, &mut console)).await;
         result.unwrap_or_else(|failure| {
             if !failure.message.is_empty() {
                 // Standard error itself failed: there is no other stream for this error.
@@ -66,33 +69,78 @@ impl Program {
         self.env_file
             .with_defaults(examples::add_to(command, program))
     }
-}
 
-async fn dispatch(
-    command: Command,
-    model: &Model,
-    console: &mut Console<'_>,
-) -> Result<Exit, Failure> {
-    match command {
-        Command::Policy(args) => command::policy::run(&args, model, console).await,
-        Command::Model(args) => command::model::run(&args, model, console),
-        Command::Instances(args) => Box::pin(command::instances::run(&args, model, console)).await,
-        Command::Queues(args) => command::queues::run(&args, model, console).await,
-        Command::Outbox(args) => command::outbox::run(&args, model, console).await,
-        Command::DeadLetters(args) => command::deadletters::run(&args, model, console).await,
-        Command::Members(args) => command::members::run(&args, model, console).await,
-        Command::Export(args) => command::copy::export(&args, model, console).await,
-        Command::Import(args) => command::copy::import(&args, model, console).await,
-        Command::Migrate(args) => command::migrate::run(&args, model, console).await,
-        Command::Doctor(args) => command::doctor::run(&args, model, console).await,
-        #[cfg(feature = "dashboard")]
-        Command::Dashboard(args) => command::dashboard::run(&args, model, console).await,
-        #[cfg(feature = "emulator")]
-        Command::Emulator(emulator) => match emulator.run(console.out).await {
-            Ok(()) => Ok(Exit::Ok),
-            Err(error) => Err(Failure::usage(error.to_string())),
-        },
-        Command::Completions { shell } => command::completions::run(shell, console),
+    async fn dispatch(
+        &self,
+        command: Command,
+        matches: &ArgMatches,
+        console: &mut Console<'_>,
+    ) -> Result<Exit, Failure> {
+        let model = self.containers.chosen(matches);
+        match command {
+            Command::Policy(args) => command::policy::run(&args, model, console).await,
+            Command::Model(args) => command::model::run(&args, model, console),
+            Command::Instances(args) => {
+                Box::pin(command::instances::run(&args, model, console)).await
+            }
+            Command::Queues(args) => command::queues::run(&args, model, console).await,
+            Command::Outbox(args) => command::outbox::run(&args, model, console).await,
+            Command::DeadLetters(args) => command::deadletters::run(&args, model, console).await,
+            Command::Members(args) => command::members::run(&args, model, console).await,
+            Command::Export(args) => command::copy::export(&args, model, console).await,
+            Command::Import(args) => command::copy::import(&args, model, console).await,
+            Command::Migrate(args) => command::migrate::run(&args, model, console).await,
+            Command::Doctor(args) => command::doctor::run(&args, model, console).await,
+            #[cfg(feature = "dashboard")]
+            Command::Dashboard(args) => command::dashboard::run(&args, model, console).await,
+            #[cfg(feature = "emulator")]
+            Command::Emulator(emulator) => match emulator.run(console.out).await {
+                Ok(()) => Ok(Exit::Ok),
+                Err(error) => Err(Failure::usage(error.to_string())),
+            },
+            #[cfg(feature = "mcp")]
+            Command::Mcp(args) => {
+                let connection = connection::given_options(matches);
+                let (actions, streams) = (args.allow_actions, rmcp::transport::stdio());
+                self.serve_tools(actions, connection, console.program, streams)
+                    .await
+            }
+            Command::Completions { shell } => command::completions::run(shell, console),
+        }
+    }
+
+    /// Serves the subcommands as tools on these streams, until the client closes the input.
+    #[cfg(feature = "mcp")]
+    async fn serve_tools(
+        &self,
+        allow_actions: bool,
+        connection: Vec<(String, String)>,
+        program: &str,
+        streams: (
+            impl tokio::io::AsyncRead + Send + Unpin + 'static,
+            impl tokio::io::AsyncWrite + Send + Unpin + 'static,
+        ),
+    ) -> Result<Exit, Failure> {
+        let tools = mcp::Tools::new(self.command(program), allow_actions, connection);
+        let run = |arguments: Vec<String>| self.captured(program, arguments);
+        mcp::serve(tools, &run, streams).await
+    }
+
+    /// Runs with `arguments` and returns what the run wrote.
+    #[cfg(feature = "mcp")]
+    fn captured<'a>(
+        &'a self,
+        program: &'a str,
+        arguments: Vec<String>,
+    ) -> futures::future::LocalBoxFuture<'a, mcp::Answer> {
+        Box::pin(async move {
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let arguments = std::iter::once(program.to_owned()).chain(arguments);
+            let arguments = arguments.map(OsString::from).collect();
+            let terminal = Terminal::default();
+            let exit = self.run(arguments, &mut out, &mut err, terminal).await;
+            mcp::Answer { exit, out, err }
+        })
     }
 }
 
@@ -115,4 +163,93 @@ fn name(first: Option<&OsString>) -> String {
         || "cdb".to_owned(),
         |stem| stem.to_string_lossy().into_owned(),
     )
+}
+
+#[cfg(all(test, feature = "mcp"))]
+mod tests {
+    use cdb_model::{Container, Document};
+    use cdb_provider::documents::Durable;
+    use serde::{Deserialize, Serialize};
+    use serde_json::{Value, json};
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex, split};
+
+    use super::*;
+
+    #[derive(Document, Serialize, Deserialize)]
+    #[document(type = "entry", id = "entry")]
+    struct Entry {
+        #[document(partition_key)]
+        account: String,
+    }
+
+    #[derive(Container)]
+    enum Ledger {
+        Entry(Entry),
+    }
+
+    #[tokio::test]
+    async fn the_command_of_a_program_offers_tools_for_its_own_containers() {
+        let mut containers = Containers::new::<Ledger>("ledger".to_owned());
+        containers.add::<Durable>("runs".to_owned());
+        let program = Program {
+            containers,
+            env_file: EnvFile::default(),
+        };
+        let (client, server) = duplex(1 << 20);
+        let serving = program.serve_tools(false, Vec::new(), "shop", split(server));
+        let asking = async {
+            let (output, mut input) = split(client);
+            let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "a test", "version": "1" } });
+            let model = json!({ "name": "model", "arguments": { "container": "ledger" } });
+            let requests = [
+                ("initialize", hello),
+                ("tools/list", json!({})),
+                ("tools/call", model),
+            ];
+            let mut lines = BufReader::new(output).lines();
+            let mut answers = Vec::new();
+            for (id, (method, params)) in requests.into_iter().enumerate() {
+                let request =
+                    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+                input
+                    .write_all(format!("{request}\n").as_bytes())
+                    .await
+                    .expect("it is read");
+                let answer = lines
+                    .next_line()
+                    .await
+                    .expect("an answer")
+                    .expect("an answer");
+                answers.push(serde_json::from_str::<Value>(&answer).expect("JSON"));
+                if id == 0 {
+                    let begun = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+                    input
+                        .write_all(format!("{begun}\n").as_bytes())
+                        .await
+                        .expect("it is read");
+                }
+            }
+            answers
+        };
+        let (served, answers) = tokio::join!(serving, asking);
+        assert_eq!(served.expect("it ends"), Exit::Ok);
+        let listed = answers[1]["result"]["tools"]
+            .as_array()
+            .expect("a list")
+            .clone();
+        let schema = |name: &str| {
+            let mut tools = listed.iter();
+            let tool = tools.find(|tool| tool["name"] == name).expect(name);
+            tool["inputSchema"].clone()
+        };
+        let of_policy = schema("policy_diff");
+        assert_eq!(
+            of_policy["properties"]["container"]["enum"],
+            json!(["ledger", "runs"])
+        );
+        assert_eq!(of_policy["required"], json!(["container"]));
+        assert_eq!(schema("instances_list")["required"], json!([]));
+        let model = &answers[2]["result"]["structuredContent"];
+        assert_eq!(model["container"], "Ledger", "{model}");
+    }
 }
