@@ -171,7 +171,9 @@ mod tests {
     use cdb_provider::documents::Durable;
     use serde::{Deserialize, Serialize};
     use serde_json::{Value, json};
-    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, duplex, split};
+    use tokio::io::{
+        AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split,
+    };
 
     use super::*;
 
@@ -187,6 +189,25 @@ mod tests {
         Entry(Entry),
     }
 
+    /// Sends requests to a server, and returns its results.
+    async fn ask(streams: DuplexStream, requests: &[(&str, Value)]) -> Vec<Value> {
+        let (output, mut input) = split(streams);
+        let mut lines = BufReader::new(output).lines();
+        let mut results = Vec::new();
+        for (id, (method, params)) in requests.iter().enumerate() {
+            let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+            let request = format!("{request}\n");
+            input
+                .write_all(request.as_bytes())
+                .await
+                .expect("it is read");
+            let line = lines.next_line().await.expect("an answer");
+            let mut answer: Value = serde_json::from_str(&line.expect("an answer")).expect("JSON");
+            results.push(answer["result"].take());
+        }
+        results
+    }
+
     #[tokio::test]
     async fn the_command_of_a_program_offers_tools_for_its_own_containers() {
         let mut containers = Containers::new::<Ledger>("ledger".to_owned());
@@ -195,61 +216,30 @@ mod tests {
             containers,
             env_file: EnvFile::default(),
         };
+        let client = json!({ "name": "a test", "version": "1" });
+        let hello =
+            json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+        let model = json!({ "name": "model", "arguments": { "container": "ledger" } });
+        let requests = [
+            ("initialize", hello),
+            ("tools/list", json!({})),
+            ("tools/call", model),
+        ];
         let (client, server) = duplex(1 << 20);
         let serving = program.serve_tools(false, Vec::new(), "shop", split(server));
-        let asking = async {
-            let (output, mut input) = split(client);
-            let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "a test", "version": "1" } });
-            let model = json!({ "name": "model", "arguments": { "container": "ledger" } });
-            let requests = [
-                ("initialize", hello),
-                ("tools/list", json!({})),
-                ("tools/call", model),
-            ];
-            let mut lines = BufReader::new(output).lines();
-            let mut answers = Vec::new();
-            for (id, (method, params)) in requests.into_iter().enumerate() {
-                let request =
-                    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-                input
-                    .write_all(format!("{request}\n").as_bytes())
-                    .await
-                    .expect("it is read");
-                let answer = lines
-                    .next_line()
-                    .await
-                    .expect("an answer")
-                    .expect("an answer");
-                answers.push(serde_json::from_str::<Value>(&answer).expect("JSON"));
-                if id == 0 {
-                    let begun = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
-                    input
-                        .write_all(format!("{begun}\n").as_bytes())
-                        .await
-                        .expect("it is read");
-                }
-            }
-            answers
-        };
-        let (served, answers) = tokio::join!(serving, asking);
-        assert_eq!(served.expect("it ends"), Exit::Ok);
-        let listed = answers[1]["result"]["tools"]
-            .as_array()
-            .expect("a list")
-            .clone();
+        let (ended, results) = tokio::join!(serving, ask(client, &requests));
+        assert_eq!(ended.expect("it ends"), Exit::Ok);
         let schema = |name: &str| {
-            let mut tools = listed.iter();
-            let tool = tools.find(|tool| tool["name"] == name).expect(name);
-            tool["inputSchema"].clone()
+            let mut tools = results[1]["tools"].as_array().expect("a list").iter();
+            let tool = tools.find(|tool| tool["name"] == name);
+            tool.expect(name)["inputSchema"].clone()
         };
         let of_policy = schema("policy_diff");
-        assert_eq!(
-            of_policy["properties"]["container"]["enum"],
-            json!(["ledger", "runs"])
-        );
+        let names = json!(["ledger", "runs"]);
+        assert_eq!(of_policy["properties"]["container"]["enum"], names);
         assert_eq!(of_policy["required"], json!(["container"]));
         assert_eq!(schema("instances_list")["required"], json!([]));
-        let model = &answers[2]["result"]["structuredContent"];
+        let model = &results[2]["structuredContent"];
         assert_eq!(model["container"], "Ledger", "{model}");
     }
 }

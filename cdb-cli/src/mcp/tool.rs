@@ -196,9 +196,10 @@ fn property(arg: &Arg) -> Value {
             .collect();
         json!({ "type": "string", "enum": names })
     };
-    let mut property = match is_list(arg) {
-        true => json!({ "type": "array", "items": of_value }),
-        false => of_value,
+    let mut property = if is_list(arg) {
+        json!({ "type": "array", "items": of_value })
+    } else {
+        of_value
     };
     let help = arg.get_long_help().or_else(|| arg.get_help());
     property["description"] = help.map(ToString::to_string).unwrap_or_default().into();

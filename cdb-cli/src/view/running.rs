@@ -59,9 +59,10 @@ pub(crate) async fn read(
         let of_runtime = by_incarnation.entry(incarnation.map(str::to_owned));
         of_runtime.or_default().push(Running::of(item));
     }
-    let names = match by_incarnation.keys().any(Option::is_some) {
-        true => names(container).await?,
-        false => BTreeMap::new(),
+    let names = if by_incarnation.keys().any(Option::is_some) {
+        names(container).await?
+    } else {
+        BTreeMap::new()
     };
     let busy = by_incarnation
         .into_iter()

@@ -83,6 +83,7 @@ struct Parcel {
 
 /// A container of a program with orchestrations and a type of its own.
 #[derive(Container)]
+#[expect(clippy::large_enum_variant, reason = "the tests create no value of it")]
 enum Parcels {
     #[container(extends)]
     Durable(Durable),

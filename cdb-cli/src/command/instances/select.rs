@@ -188,16 +188,14 @@ impl Filters {
                 .iter()
                 .flat_map(|row| row.attributes.keys());
             let known: BTreeSet<&str> = known.map(String::as_str).collect();
-            let known = match known.is_empty() {
-                true => "the newest instances have none".to_owned(),
-                false => format!(
-                    "the newest instances have {}",
-                    Vec::from_iter(known).join(", ")
-                ),
+            let known = if known.is_empty() {
+                "none".to_owned()
+            } else {
+                Vec::from_iter(known).join(", ")
             };
             let name = attribute_filter::name(condition);
             console.remark(&format!(
-                "no instance has the search attribute `{name}`; {known}"
+                "no instance has the search attribute `{name}`; the newest instances have {known}"
             ))?;
         }
         Ok(())

@@ -78,12 +78,26 @@ impl Client {
         answer["result"].take()
     }
 
-    /// Sends a request and returns the response, a result or an error.
-    pub(crate) async fn respond(&mut self, method: &str, params: Value) -> Value {
+    /// Sends a call and does not wait for its answer. Returns the number of the request.
+    pub(crate) async fn begin(&mut self, method: &str, params: Value) -> u64 {
         self.last += 1;
         let id = self.last;
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
             .await;
+        id
+    }
+
+    /// Cancels a request, which is then not answered.
+    pub(crate) async fn cancel(&mut self, id: u64) {
+        let params = json!({ "requestId": id });
+        let method = "notifications/cancelled";
+        self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }))
+            .await;
+    }
+
+    /// Sends a request and returns the response, a result or an error.
+    pub(crate) async fn respond(&mut self, method: &str, params: Value) -> Value {
+        let id = self.begin(method, params).await;
         loop {
             let line = self.output.next_line().await.expect("it can be read");
             let line = line.expect("the server runs");

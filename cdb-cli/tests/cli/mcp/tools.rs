@@ -211,3 +211,21 @@ async fn a_change_records_the_client() {
         .await;
     assert_eq!(shown.answer["origin"]["by"], "mcp: a test", "{shown:?}");
 }
+
+#[tokio::test]
+async fn calls_end_when_they_are_cancelled_and_when_the_client_leaves() {
+    let account = Account::start().await;
+    fill(&account).await;
+    let mut client = Client::start(&account, &[]).await;
+    let arguments = json!({ "instance": "order-2", "for": "24h" });
+    let wait = json!({ "name": "instances_wait", "arguments": arguments });
+    // More than run at the same time: a call that went on would delay the others.
+    for _ in 0..8 {
+        let id = client.begin("tools/call", wait.clone()).await;
+        client.cancel(id).await;
+    }
+    let listed = client.read("instances_list", json!({ "limit": 1 })).await;
+    assert_eq!(listed.answer["instances"][0]["id"], "order-3");
+    client.begin("tools/call", wait).await;
+    assert!(client.end().await);
+}
