@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::connection;
 
-/// The subcommands that are no tools: they serve, write files or large outputs, or do not end.
+/// The subcommands without a tool: they serve, read or write files, or do not end.
 const EXCLUDED: [&str; 8] = [
     "completions",
     "dashboard",

@@ -37,7 +37,7 @@ pub(super) struct Start {
     #[arg(long)]
     wait: bool,
     /// Check the id and start nothing
-    #[arg(long, conflicts_with = "wait")]
+    #[arg(long)]
     dry_run: bool,
 }
 

@@ -184,6 +184,9 @@ async fn a_change_needs_the_code_of_its_own_plan() {
         again.is_error && again.text.contains("does not exist"),
         "{again:?}"
     );
+    let start = json!({ "instance": "order-9", "orchestration": "Order", "wait": true });
+    let start = client.read("instances_start", start).await;
+    assert_eq!(start.answer["plan"]["would"], "start");
     // The plan has changed after it was shown.
     let failed = json!({ "status": ["failed"] });
     let plan = client.read("instances_delete", failed.clone()).await;
