@@ -115,7 +115,7 @@ pub(crate) const TAKEOVER_TURN: Duration = secs(10);
 
 // Workers.
 
-/// The time after which busy workers are reported: activities that are due for as long wait for them.
+/// The time after which busy workers are reported, because due activities wait for them.
 pub(crate) const ALL_BUSY: Duration = secs(30);
 /// The time for which a worker has to be free before busy workers are reported again.
 pub(crate) const FREE_AGAIN: Duration = secs(10);

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 /// Makes the file out of the table of contents; `page` returns the text of a page by its path.
-pub fn llms(contents: &str, page: impl Fn(&str) -> String) -> String {
+pub(crate) fn llms(contents: &str, page: impl Fn(&str) -> String) -> String {
     let mut text = String::new();
     for line in contents.lines() {
         if let Some(section) = line
@@ -31,7 +31,7 @@ pub fn llms(contents: &str, page: impl Fn(&str) -> String) -> String {
 }
 
 /// Reads a link of the table of contents: `- [Title](path.md)`.
-pub fn link(line: &str) -> Option<(&str, &str)> {
+pub(crate) fn link(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start_matches(['-', ' ']).strip_prefix('[')?;
     let (title, rest) = line.split_once("](")?;
     Some((title, rest.strip_suffix(')')?))
