@@ -10,6 +10,8 @@ use crate::command::dashboard::DashboardArgs;
 use crate::command::deadletters::DeadLettersArgs;
 use crate::command::doctor::DoctorArgs;
 use crate::command::instances::InstancesArgs;
+#[cfg(feature = "mcp")]
+use crate::command::mcp::McpArgs;
 use crate::command::members::MembersArgs;
 use crate::command::migrate::MigrateArgs;
 use crate::command::model::ModelArgs;
@@ -63,6 +65,9 @@ pub(crate) enum Command {
     /// Serve a local web page with live instances, queues and dead letters
     #[cfg(feature = "dashboard")]
     Dashboard(DashboardArgs),
+    /// Serve the commands as tools of the Model Context Protocol, on standard input and output
+    #[cfg(feature = "mcp")]
+    Mcp(McpArgs),
     /// Run an emulator of Azure Cosmos DB
     #[cfg(feature = "emulator")]
     Emulator(EmulatorCommand),

@@ -35,6 +35,12 @@ pub(crate) fn parse(text: &str) -> Result<Criterion, String> {
         .find(|(symbol, _)| rest.starts_with(symbol))
         .ok_or(form)?;
     let value = rest[symbol.len()..].trim();
+    if value.starts_with('=') {
+        let value = value.trim_start_matches('=').trim_start();
+        return Err(format!(
+            "`{symbol}=` is not an operator; write {name}{symbol}{value}, or {name}{symbol}\"=…\" for a value that begins with ="
+        ));
+    }
     let value = match serde_json::from_str(value) {
         Ok(typed @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) => typed,
         Err(_) if value.starts_with('"') => {
@@ -67,6 +73,12 @@ pub(crate) fn sort_term(text: &str) -> Result<SortCriterion, String> {
         field: format!("{PREFIX}{name}"),
         direction,
     })
+}
+
+/// Returns the name of the attribute of a condition.
+pub(crate) fn name(condition: &Criterion) -> &str {
+    let field = &*condition.field;
+    field.strip_prefix(PREFIX).unwrap_or(field)
 }
 
 fn is_name(name: &str) -> bool {
@@ -133,9 +145,14 @@ mod tests {
             assert_eq!(parsed.field, format!("attributes.{name}"));
             assert_eq!((parsed.operator, parsed.value), (operator, value), "{text}");
         }
-        for text in ["customer", "=ada", "a.b=1", "a!1", "a=\"x"] {
+        for text in ["customer", "=ada", "a.b=1", "a!1", "a=\"x", "a==1", "a<==1"] {
             parse(text).unwrap_err();
         }
+        let error = parse("customer == ada").unwrap_err();
+        assert!(
+            error.contains("`==` is not an operator; write customer=ada"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -1,9 +1,8 @@
-//! The command for one container type: reads arguments, runs a subcommand, returns an exit code.
+//! The command for the containers of a program: what the program sets, and the two ways to run it.
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::marker::PhantomData;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -11,18 +10,13 @@ use cdb_model::{Container, Explain};
 use cdb_provider::coordination::MessagingConfig;
 use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;
-use clap::{CommandFactory, FromArgMatches};
 use duroxide::OrchestrationRegistry;
 
-use crate::args::{Args, Command};
 use crate::color::Terminal;
-use crate::command;
-use crate::containers::{Containers, reorder};
+use crate::containers::Containers;
 use crate::env_file::EnvFile;
-use crate::examples;
-use crate::exit::{Exit, Failure};
-use crate::model::Model;
-use crate::output::Console;
+use crate::exit::Exit;
+use crate::program::Program;
 
 /// The command for the containers of a program, with its queries and settings. `C` is the container
 /// that was named last: queries and settings are its own.
@@ -39,8 +33,7 @@ use crate::output::Console;
 /// }
 /// ```
 pub struct Cli<C> {
-    containers: Containers,
-    env_file: EnvFile,
+    program: Program,
     marker: PhantomData<fn() -> C>,
 }
 
@@ -49,8 +42,10 @@ impl<C: Container> Cli<C> {
     /// a variable gives another one.
     pub fn new(container: impl Into<String>) -> Self {
         Self {
-            containers: Containers::new::<C>(container.into()),
-            env_file: EnvFile::default(),
+            program: Program {
+                containers: Containers::new::<C>(container.into()),
+                env_file: EnvFile::default(),
+            },
             marker: PhantomData,
         }
     }
@@ -75,10 +70,9 @@ impl<C: Container> Cli<C> {
     /// ```
     #[must_use]
     pub fn container<D: Container>(mut self, name: impl Into<String>) -> Cli<D> {
-        self.containers.add::<D>(name.into());
+        self.program.containers.add::<D>(name.into());
         Cli {
-            containers: self.containers,
-            env_file: self.env_file,
+            program: self.program,
             marker: PhantomData,
         }
     }
@@ -87,7 +81,7 @@ impl<C: Container> Cli<C> {
     /// it is `duroxide`.
     #[must_use]
     pub fn database(mut self, name: impl Into<String>) -> Self {
-        self.containers.database = name.into();
+        self.program.containers.database = name.into();
         self
     }
 
@@ -96,7 +90,10 @@ impl<C: Container> Cli<C> {
     /// query forms that the model declares indexes for.
     #[must_use]
     pub fn query(mut self, name: impl Into<String>, query: impl Explain<C> + 'static) -> Self {
-        self.containers.last_mut().add_query(name.into(), query);
+        self.program
+            .containers
+            .last_mut()
+            .add_query(name.into(), query);
         self
     }
 
@@ -104,7 +101,7 @@ impl<C: Container> Cli<C> {
     /// lifetime of these settings.
     #[must_use]
     pub fn messaging(mut self, config: MessagingConfig) -> Self {
-        self.containers.last_mut().messaging = config;
+        self.program.containers.last_mut().messaging = config;
         self
     }
 
@@ -126,7 +123,7 @@ impl<C: Container> Cli<C> {
     /// ```
     #[must_use]
     pub fn orchestrations(mut self, registry: OrchestrationRegistry) -> Self {
-        self.containers.last_mut().replay = Some(Replay::new(registry));
+        self.program.containers.last_mut().replay = Some(Replay::new(registry));
         self
     }
 
@@ -135,7 +132,7 @@ impl<C: Container> Cli<C> {
     /// stored.
     #[must_use]
     pub fn payload_codec(mut self, codec: Arc<dyn PayloadCodec>) -> Self {
-        self.containers.last_mut().payload_codec = Some(codec);
+        self.program.containers.last_mut().payload_codec = Some(codec);
         self
     }
 
@@ -144,7 +141,7 @@ impl<C: Container> Cli<C> {
     /// a parent, except a token command.
     pub fn run(mut self) -> ExitCode {
         match EnvFile::find() {
-            Ok(file) => self.env_file = file,
+            Ok(file) => self.program.env_file = file,
             Err(reason) => {
                 eprintln!("cdb: the file `.env` cannot be read: {reason}");
                 return Exit::Usage.into();
@@ -187,97 +184,14 @@ impl<C: Container> Cli<C> {
         err: &mut (dyn Write + Send),
         terminal: Terminal,
     ) -> Exit {
-        let arguments = reorder(
-            arguments
-                .into_iter()
-                .map(Into::into)
-                .collect::<Vec<OsString>>(),
-        );
-        let program = program(arguments.first());
-        if let Some(name) = self.containers.duplicate() {
-            let error = format!("the program declares two containers with the name `{name}`");
-            let error = Args::command().error(clap::error::ErrorKind::ValueValidation, error);
-            return show_usage(&error, out, err);
-        }
-        let command = self.containers.in_options_of(Args::command());
-        let mut command = self
-            .env_file
-            .with_defaults(examples::add_to(command, &program));
-        let parsed = command.try_get_matches_from_mut(arguments);
-        let parsed = parsed.and_then(|matches| {
-            let args = Args::from_arg_matches(&matches)?;
-            Ok((args, self.containers.chosen(&matches)))
-        });
-        let (args, model) = match parsed {
-            Ok(parsed) => parsed,
-            Err(error) => return show_usage(&error.format(&mut command), out, err),
-        };
-        let mut console = Console::new(out, err, args.json, terminal, &program);
-        match Box::pin(dispatch(args.command, model, &mut console)).await {
-            Ok(exit) => exit,
-            Err(failure) => {
-                if !failure.message.is_empty() {
-                    // Standard error itself failed: there is no other stream for this error.
-                    let _ = console.failure(&failure);
-                }
-                failure.exit
-            }
-        }
+        let arguments = arguments.into_iter().map(Into::into).collect();
+        self.program.run(arguments, out, err, terminal).await
     }
-}
-
-async fn dispatch(
-    command: Command,
-    model: &Model,
-    console: &mut Console<'_>,
-) -> Result<Exit, Failure> {
-    match command {
-        Command::Policy(args) => command::policy::run(&args, model, console).await,
-        Command::Model(args) => command::model::run(&args, model, console),
-        Command::Instances(args) => Box::pin(command::instances::run(&args, model, console)).await,
-        Command::Queues(args) => command::queues::run(&args, model, console).await,
-        Command::Outbox(args) => command::outbox::run(&args, model, console).await,
-        Command::DeadLetters(args) => command::deadletters::run(&args, model, console).await,
-        Command::Members(args) => command::members::run(&args, model, console).await,
-        Command::Export(args) => command::copy::export(&args, model, console).await,
-        Command::Import(args) => command::copy::import(&args, model, console).await,
-        Command::Migrate(args) => command::migrate::run(&args, model, console).await,
-        Command::Doctor(args) => command::doctor::run(&args, model, console).await,
-        #[cfg(feature = "dashboard")]
-        Command::Dashboard(args) => command::dashboard::run(&args, model, console).await,
-        #[cfg(feature = "emulator")]
-        Command::Emulator(emulator) => match emulator.run(console.out).await {
-            Ok(()) => Ok(Exit::Ok),
-            Err(error) => Err(Failure::usage(error.to_string())),
-        },
-        Command::Completions { shell } => command::completions::run(shell, console),
-    }
-}
-
-/// Writes a help text to `out`, or a usage error to `err`.
-fn show_usage<'a>(error: &clap::Error, out: &'a mut dyn Write, err: &'a mut dyn Write) -> Exit {
-    let (stream, exit) = if error.use_stderr() {
-        (err, Exit::Usage)
-    } else {
-        (out, Exit::Ok)
-    };
-    // The stream itself failed: there is no other stream for this error.
-    let _ = stream.write_all(error.render().to_string().as_bytes());
-    exit
-}
-
-/// The name by which the program was called, from its first argument.
-fn program(first: Option<&OsString>) -> String {
-    let stem = first.and_then(|path| Path::new(path).file_stem());
-    stem.map_or_else(
-        || "cdb".to_owned(),
-        |stem| stem.to_string_lossy().into_owned(),
-    )
 }
 
 impl<C> std::fmt::Debug for Cli<C> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let containers = self.containers.all().map(|model| &model.container);
+        let containers = self.program.containers.all().map(|model| &model.container);
         f.debug_struct("Cli")
             .field("containers", &containers.collect::<Vec<_>>())
             .finish_non_exhaustive()

@@ -13,6 +13,7 @@ use cdb_provider::payload::{Encryption, PayloadCodec};
 
 use crate::env_file::Origin;
 use crate::exit::Failure;
+use crate::remedy;
 use crate::token::{StaticToken, TokenCommand};
 use crate::wait_for_port;
 
@@ -149,9 +150,10 @@ impl Connection {
         }
         let account = self.account()?;
         if account.endpoint().is_none() {
-            return Err(Failure::usage(
-                "no account given; pass --endpoint or set COSMOS_ENDPOINT (for an emulator: http://localhost:8081, started by `cdb emulator`)",
-            ));
+            return Err(Failure {
+                remedy: Some(remedy::NO_ACCOUNT),
+                ..Failure::usage("no account given")
+            });
         }
         let mut builder = account.client()?;
         if self.accept_invalid_certificate {
@@ -228,6 +230,33 @@ impl Connection {
     }
 }
 
+/// Whether an argument with this id is an option of the connection.
+#[cfg(feature = "mcp")]
+pub(crate) fn is_option(id: &str) -> bool {
+    use clap::Args as _;
+    let options = Connection::augment_args(clap::Command::new(""));
+    options.get_arguments().any(|option| option.get_id() == id)
+}
+
+/// Returns the options of the connection that the arguments of a command gave, by their id. The
+/// environment and the file `.env` give the others again.
+#[cfg(feature = "mcp")]
+pub(crate) fn given_options(matches: &clap::ArgMatches) -> Vec<(String, String)> {
+    use clap::Args as _;
+    use clap::parser::ValueSource;
+    let leaf = matches.subcommand().map_or(matches, |(_, leaf)| leaf);
+    let options = Connection::augment_args(clap::Command::new(""));
+    let ids = options.get_arguments().map(clap::Arg::get_id);
+    let given = ids.filter(|id| leaf.value_source(id.as_str()) == Some(ValueSource::CommandLine));
+    given
+        .map(|id| {
+            let mut values = leaf.get_raw(id.as_str()).into_iter().flatten();
+            let value = values.next().unwrap_or_default().to_string_lossy();
+            (id.as_str().to_owned(), value.into_owned())
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -255,7 +284,7 @@ mod tests {
         };
         match connection.client() {
             Ok(_) => Ok(connection),
-            Err(failure) => Err(failure.to_string()),
+            Err(failure) => Err(failure.text("cdb")),
         }
     }
 

@@ -1,5 +1,7 @@
 //! The containers of a program, and the options that choose one of them.
 
+use std::ffi::OsStr;
+
 use cdb_model::Container;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Args, Command};
@@ -48,6 +50,8 @@ impl Containers {
             let able: Vec<&Model> = self.all().filter(able).collect();
             let default = match *able {
                 _ if self.others.is_empty() => Some(&self.first),
+                // The tools of this command have their own defaults.
+                _ if command.get_name() == "mcp" => Some(&self.first),
                 [only] => Some(only),
                 _ => None,
             };
@@ -115,23 +119,28 @@ impl Containers {
     }
 }
 
-/// Moves the options of a connection that stand before the subcommand behind its arguments, where the
-/// parser reads them: `cdb --container shop policy check`.
-pub(crate) fn reorder<T: AsRef<std::ffi::OsStr>>(mut arguments: Vec<T>) -> Vec<T> {
+/// Moves the options of a connection that stand before the last subcommand behind its arguments,
+/// where the parser reads them: `cdb --container shop policy --timeout 5 check`.
+pub(crate) fn reorder<T: AsRef<OsStr>>(mut arguments: Vec<T>, mut command: &Command) -> Vec<T> {
     let options = Connection::augment_args(Command::new(""));
     let (mut moved, mut at) = (Vec::new(), 1);
     while let Some(argument) = arguments.get(at).and_then(|one| one.as_ref().to_str()) {
+        if argument == "--json" {
+            at += 1;
+            continue;
+        }
         let Some(option) = argument.strip_prefix("--") else {
-            break;
+            match command.find_subcommand(argument) {
+                Some(inner) => command = inner,
+                None => break,
+            }
+            at += 1;
+            continue;
         };
         let (name, has_value) = match option.split_once('=') {
             Some((name, _)) => (name, true),
             None => (option, false),
         };
-        if name == "json" {
-            at += 1;
-            continue;
-        }
         let mut known = options.get_arguments();
         let Some(option) = known.find(|known| known.get_long() == Some(name)) else {
             break;

@@ -154,6 +154,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "deadletters discard --all --dry-run",
         ],
     ),
+    #[cfg(feature = "mcp")]
+    ("mcp", &["mcp", "mcp --allow-actions"]),
     ("members", &["members", "members --json"]),
     (
         "export",
@@ -189,6 +191,11 @@ const EXAMPLES: &[(&str, &[&str])] = &[
 
 /// Adds the examples to the help of each command, for a user who calls it `program`.
 pub(crate) fn add_to(command: Command, program: &str) -> Command {
+    let command = command.mut_subcommand("completions", |found| {
+        let about = found.get_long_about().map(ToString::to_string);
+        let about = about.unwrap_or_default();
+        found.long_about(about.replace("cdb completions", &format!("{program} completions")))
+    });
     EXAMPLES.iter().fold(command, |command, (path, examples)| {
         let lines = examples.iter().map(|line| format!("\n  {program} {line}"));
         let text = format!("Examples:{}", lines.collect::<String>());

@@ -31,6 +31,7 @@
 //! # Features
 //!
 //! - `dashboard` (on by default): `cdb dashboard`, a local web page, served with axum.
+//! - `mcp` (on by default): `cdb mcp`, the commands as tools of the Model Context Protocol.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -51,11 +52,15 @@ mod doctor;
 mod env_file;
 mod examples;
 mod exit;
+mod foreign_types;
 mod format;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod message_dead_letters;
 mod model;
 mod orchestrations;
 mod output;
+mod program;
 mod remedy;
 mod restart;
 mod time;

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use cdb_client::ContainerClient;
-use cdb_model::Query;
+use cdb_client::{ContainerClient, DatabaseClient};
+use cdb_model::{Container as _, Query};
 use cdb_provider::documents::{
     Durable, Instance, InstanceKey, NEVER, OrchestratorItem, SCHEMA_PARTITION, SchemaKey, Text,
 };
@@ -15,9 +15,13 @@ use duroxide::providers::Provider;
 
 use crate::connection::Connection;
 use crate::exit::Failure;
+use crate::foreign_types;
 use crate::model::Model;
 use crate::output::counted;
 use crate::view::work_item::{Start, describe};
+
+/// The most document types of a container of another kind that are named.
+const MAX_NAMED: usize = 3;
 
 /// The clients that commands about orchestrations use.
 #[derive(Clone)]
@@ -35,14 +39,17 @@ impl Orchestrations {
     /// be read.
     pub(crate) async fn open(connection: &Connection, model: &Model) -> Result<Self, Failure> {
         model.holds_orchestrations()?;
-        let container = connection
-            .database()?
-            .container::<Durable>(&connection.container);
+        let database = connection.database()?;
+        let container = database.container::<Durable>(&connection.container);
         let config = CosmosDBProviderConfig {
             payload_codec: payload_codec(connection, model)?,
             ..CosmosDBProviderConfig::default()
         };
         let schema = container.read(&SchemaKey::new(SCHEMA_PARTITION)).await?;
+        if schema.is_none() {
+            // No runtime has opened the container: it is new, or of another kind.
+            refuse_another_kind(&database, &connection.container, model).await?;
+        }
         let schema = schema.as_ref().map(|stored| &stored.document);
         let provider = CosmosDBProvider::for_tools(container.clone(), &config, schema)
             .map_err(|error| Failure::usage(error.message))?;
@@ -147,6 +154,32 @@ impl Orchestrations {
             instance.status
         )))
     }
+}
+
+/// Checks that the partition key of a container is that of orchestrations.
+///
+/// # Errors
+/// When it is another one, with what the container holds; when the container cannot be read.
+async fn refuse_another_kind(
+    database: &DatabaseClient,
+    name: &str,
+    model: &Model,
+) -> Result<(), Failure> {
+    let key = model.live(database, name).await?.partition_key.paths;
+    if key == Durable::PARTITION_KEY {
+        return Ok(());
+    }
+    let types = foreign_types::names(database, name, model, MAX_NAMED).await?;
+    let holds = match &*types {
+        [] => String::new(),
+        types => format!("; it holds documents of the types {}", types.join(", ")),
+    };
+    Err(Failure::usage(format!(
+        "container `{name}` holds no orchestrations: its partition key is {}, theirs is {}{holds}; choose the container of the orchestrations with \
+         --container",
+        key.join(", "),
+        Durable::PARTITION_KEY.join(", "),
+    )))
 }
 
 /// Returns the codec of the program, or of the keys that the options name; `None` without either.

@@ -11,6 +11,20 @@ use crate::causes::with_causes;
 /// The placeholder for the name of the program.
 const PROGRAM: &str = "{cdb}";
 
+/// The remedy when nothing listens at a loopback address.
+pub(crate) const NO_EMULATOR: &str = if cfg!(feature = "emulator") {
+    "start an emulator with `{cdb} emulator`, or pass another --endpoint"
+} else {
+    "start the emulator, or pass another --endpoint"
+};
+
+/// The remedy when no account is given.
+pub(crate) const NO_ACCOUNT: &str = if cfg!(feature = "emulator") {
+    "pass --endpoint or set COSMOS_ENDPOINT; `{cdb} emulator` runs one at http://localhost:8081"
+} else {
+    "pass --endpoint or set COSMOS_ENDPOINT; an emulator is usually at http://localhost:8081"
+};
+
 /// Returns a remedy for a user who calls the command `program`.
 pub(crate) fn for_program(remedy: &str, program: &str) -> String {
     remedy.replace(PROGRAM, program)
@@ -57,4 +71,79 @@ pub(crate) fn of_provider(error: &ProviderError) -> Option<&'static str> {
         .message
         .contains("is encoded with key")
         .then_some("set COSMOS_PAYLOAD_KEYS to the keys of the container's payloads")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::args::Args;
+
+    /// The files that hold remedies, without this one: its constants are checked as they are built.
+    fn sources() -> Vec<(PathBuf, String)> {
+        let mut found = Vec::new();
+        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).expect("a folder can be listed") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if !path.ends_with("remedy.rs") {
+                    let text = std::fs::read_to_string(&path).expect("a source can be read");
+                    found.push((path, text));
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns the subcommands that a text advises and the command lacks.
+    fn lacking(text: &str) -> Vec<String> {
+        let command = Args::command();
+        let advised = text.split(PROGRAM).skip(1);
+        let advised = advised.filter_map(|rest| rest.trim_start_matches('}').strip_prefix(' '));
+        let lacks = |rest: &&str| {
+            let is_letter = |c: char| c.is_ascii_lowercase();
+            let mut words = rest
+                .split(' ')
+                .map(|word| word.split(|c| !is_letter(c)).next());
+            let mut next = || words.next().flatten().unwrap_or_default();
+            match command.find_subcommand(next()) {
+                Some(inner) if inner.is_subcommand_required_set() => {
+                    inner.find_subcommand(next()).is_none()
+                }
+                found => found.is_none(),
+            }
+        };
+        let lacking = advised.filter(lacks);
+        lacking
+            .map(|rest| rest.chars().take(30).collect())
+            .collect()
+    }
+
+    #[test]
+    fn remedies_name_only_subcommands_that_the_command_has() {
+        assert_eq!(lacking("{cdb} instances nothing"), ["instances nothing"]);
+        assert_eq!(lacking("{cdb} policy diff and {cdb} nothing"), ["nothing"]);
+        let constants = format!("{NO_EMULATOR}; {NO_ACCOUNT}");
+        assert_eq!(lacking(&constants), Vec::<String>::new());
+        for (path, text) in sources() {
+            assert_eq!(lacking(&text), Vec::<String>::new(), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn no_text_advises_a_command_of_another_name() {
+        for (path, text) in sources() {
+            let is_code = |line: &&str| !line.trim_start().starts_with("//");
+            let fixed = text
+                .lines()
+                .filter(is_code)
+                .find(|line| line.contains("`cdb "));
+            assert_eq!(fixed, None, "write {PROGRAM}: {}", path.display());
+        }
+    }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use cdb_client::http::Uri;
 
 use crate::exit::{Exit, Failure};
+use crate::remedy::NO_EMULATOR;
 
 /// The number of attempts: a script may have started the emulator just before.
 const ATTEMPTS: u32 = 10;
@@ -38,7 +39,7 @@ fn wait_with(endpoint: &str, mut pause: impl FnMut()) -> Result<(), Failure> {
     Err(Failure {
         exit: Exit::Service,
         message: format!("nothing listens at {endpoint}"),
-        remedy: Some("start an emulator with `{cdb} emulator`, or pass another --endpoint"),
+        remedy: Some(NO_EMULATOR),
     })
 }
 

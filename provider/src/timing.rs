@@ -113,6 +113,13 @@ pub(crate) const OVERDUE_POLL: Duration = secs(2);
 /// The time after which the next runtime takes over overdue intents of a slot.
 pub(crate) const TAKEOVER_TURN: Duration = secs(10);
 
+// Workers.
+
+/// The time after which busy workers are reported, because due activities wait for them.
+pub(crate) const ALL_BUSY: Duration = secs(30);
+/// The time for which a worker has to be free before busy workers are reported again.
+pub(crate) const FREE_AGAIN: Duration = secs(10);
+
 // Backoffs of instances.
 
 /// The longest delay with which messages are kept in memory, so that distant timers do not fill it.

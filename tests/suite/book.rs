@@ -1,6 +1,9 @@
 //! Checks of the book: links lead to files, every page is in the table of contents, every example
 //! is compiled.
 
+#[path = "../book/src/llms.rs"]
+mod llms;
+
 use std::path::{Path, PathBuf};
 
 fn root() -> PathBuf {
@@ -70,4 +73,32 @@ fn every_page_with_rust_is_compiled() {
         .filter(|page| !compiled.contains(&format!("\"../{page}\"")))
         .collect();
     refuse(&missing, "list the page in tests/docs.rs");
+}
+
+#[test]
+fn llms_txt_lists_every_page_with_the_question_that_it_answers() {
+    let docs = root().join("docs");
+    let read = |path: &str| std::fs::read_to_string(docs.join(path)).expect("a page can be read");
+    let contents = read("SUMMARY.md");
+    let text = llms::llms(&contents, read);
+    let (head, sections) = text.split_once("\n## ").expect("sections");
+    assert!(
+        head.starts_with("# cdb\n\n> Documents and durable execution"),
+        "{head}"
+    );
+    let pages: Vec<_> = contents.lines().filter_map(llms::link).collect();
+    let listed: Vec<&str> = sections
+        .lines()
+        .filter(|line| line.starts_with("- ["))
+        .collect();
+    assert_eq!(listed.len() + 1, pages.len());
+    for (title, path) in &pages[1..] {
+        let entry = format!("- [{title}]({path}): ");
+        let line = listed.iter().find(|line| line.starts_with(&entry));
+        let question = line.unwrap_or_else(|| panic!("{entry}"));
+        assert!(
+            question.ends_with(['?', '.']),
+            "begin the page with its question: {question}"
+        );
+    }
 }

@@ -8,6 +8,7 @@ mod azure_check;
 mod backlog;
 mod bad_input;
 mod book;
+mod busy_workers;
 mod circles;
 mod core_faults;
 mod defaults;

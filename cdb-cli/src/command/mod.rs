@@ -7,6 +7,8 @@ pub(crate) mod dashboard;
 pub(crate) mod deadletters;
 pub(crate) mod doctor;
 pub(crate) mod instances;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
 pub(crate) mod members;
 pub(crate) mod migrate;
 pub(crate) mod model;

@@ -1,21 +1,80 @@
 //! Checks of the container's definition and index.
 
 use cdb_client::{DatabaseClient, Difference};
-use cdb_model::ContainerDefinition;
+use cdb_model::{ContainerDefinition, PolicyDifference};
 
 use super::finding::Finding;
 use crate::exit::Failure;
+use crate::foreign_types;
 use crate::model::Model;
+use crate::output::counted;
 
-pub(super) fn definition(model: &Model, live: &ContainerDefinition) -> Vec<Finding> {
-    let differences = Difference::between(&model.definition, live);
+/// The most document types of other programs that are named, with a query each.
+const MAX_NAMED: usize = 3;
+
+/// Compares the container with the model. Indexes that serve no query of the model are no finding if
+/// the container holds other document types: the model cannot tell whether they need the indexes.
+pub(super) async fn definition(
+    database: &DatabaseClient,
+    name: &str,
+    model: &Model,
+    live: &ContainerDefinition,
+) -> Result<Vec<Finding>, Failure> {
+    let mut differences = Difference::between(&model.definition, live);
+    let mut findings = Vec::new();
+    if differences.iter().any(is_superfluous) {
+        let foreign = foreign_types::names(database, name, model, MAX_NAMED).await?;
+        if !foreign.is_empty() {
+            let before = differences.len();
+            differences.retain(|difference| !is_superfluous(difference));
+            findings.push(of_others(model, before - differences.len(), &foreign));
+        }
+    }
+    findings.extend(of_differences(model, &differences, findings.is_empty()));
+    Ok(findings)
+}
+
+/// Whether the difference is an index that no query of the model needs.
+fn is_superfluous(difference: &Difference) -> bool {
+    let Difference::Indexing(difference) = difference else {
+        return false;
+    };
+    matches!(
+        difference,
+        PolicyDifference::SuperfluousPath(_)
+            | PolicyDifference::SuperfluousComposite(_)
+            | PolicyDifference::MissingExclusion(_)
+    )
+}
+
+fn of_others(model: &Model, indexes: usize, foreign: &[String]) -> Finding {
+    let says = format!(
+        "{} needs {} less than the policy has, but the container holds {}, which it does not know: check the policy with the command of \
+         the program that declares them",
+        model.name,
+        counted(indexes as u64, "indexed path"),
+        quoted(foreign),
+    );
+    Finding::ok("policy", says)
+}
+
+fn of_differences(model: &Model, differences: &[Difference], alone: bool) -> Vec<Finding> {
     if differences.is_empty() {
-        return vec![Finding::ok("container", format!("matches {}", model.name))];
+        let says = format!("matches {}", model.name);
+        return alone
+            .then(|| Finding::ok("container", says))
+            .into_iter()
+            .collect();
     }
     let findings = differences.iter().map(|difference| {
         let says = difference.to_string();
         match difference {
-            Difference::PartitionKey { .. } | Difference::UniqueKeys { .. } => {
+            Difference::PartitionKey { .. } => Finding::problem(
+                "container",
+                says,
+                "choose the right container with --container, or create a new one and copy the documents",
+            ),
+            Difference::UniqueKeys { .. } => {
                 Finding::problem("container", says, "create a new container and copy the documents")
             }
             Difference::PartitionKeyVersion { .. } => Finding::warning(
@@ -52,4 +111,10 @@ pub(super) async fn indexing(database: &DatabaseClient, name: &str) -> Result<Fi
         None => Finding::ok("indexing", "the service does not report the progress"),
     };
     Ok(finding)
+}
+
+/// Names the document types of other programs.
+fn quoted(types: &[String]) -> String {
+    let names: Vec<String> = types.iter().map(|name| format!("`{name}`")).collect();
+    format!("documents of the types {}", names.join(", "))
 }

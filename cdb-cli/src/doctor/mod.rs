@@ -45,7 +45,8 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
     };
     findings.push(Finding::ok("credentials", "accepted"));
     findings.push(service::clock(client.clock_offset_millis()));
-    findings.extend(container::definition(model, &live));
+    let name = &connection.container;
+    findings.extend(container::definition(&database, name, model, &live).await?);
     findings.push(container::indexing(&database, &connection.container).await?);
     if model.definition.partition_key.paths != live.partition_key.paths {
         // The service refuses every request about documents of this model.

@@ -38,6 +38,10 @@ const INSTANCES: usize = 50;
 /// The maximum number of reported stuck items.
 const MAX_FINDINGS: usize = 10;
 
+/// The remedy when activities wait and others run.
+const BUSY_REMEDY: &str = "if these are all workers, raise `RuntimeOptions::worker_concurrency` (2 by default) or start more runtimes; otherwise check \
+    that a worker accepts the tags of the due activities";
+
 pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Finding>, Failure> {
     let container = &orchestrations.container;
     let queues = queues::read(container).await?;
@@ -73,11 +77,20 @@ fn unserved(queues: &queues::Queues) -> Vec<Finding> {
         ));
     }
     if let Some(oldest) = old(&queues.activities) {
-        findings.push(Finding::problem(
-            "activities",
-            format!("due activities: {}, the oldest for {}", queues.activities.count, span(oldest)),
-            "start workers, raise worker_concurrency, or check that a worker accepts the tags of the activities",
-        ));
+        let mut says = format!(
+            "due activities: {}, the oldest for {}",
+            queues.activities.count,
+            span(oldest)
+        );
+        for busy in &queues.busy {
+            says += "; ";
+            says += &busy.described(queues.now);
+        }
+        let remedy = match *queues.busy {
+            [] => "start workers, or check that a worker accepts the tags of the activities",
+            _ => BUSY_REMEDY,
+        };
+        findings.push(Finding::problem("activities", says, remedy));
     }
     if let Some(oldest) = old(&queues.outbox) {
         findings.push(Finding::problem(

@@ -11,6 +11,7 @@ pub(crate) mod outbox;
 #[cfg(feature = "dashboard")]
 pub(crate) mod overview;
 pub(crate) mod queues;
+pub(crate) mod running;
 pub(crate) mod tree;
 pub(crate) mod unstarted;
 pub(crate) mod waits;

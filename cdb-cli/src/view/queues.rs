@@ -17,9 +17,13 @@ use serde::Serialize;
 use crate::exit::Failure;
 use crate::output::table;
 use crate::time::span;
+use crate::view::running::{self, Busy};
 
 /// The number of oldest due messages from which the slots are computed.
 const SAMPLE: u32 = 1_000;
+
+/// The age of a due activity from which on the running ones are read: idle workers poll every 1.25 s.
+const WAITING: Duration = Duration::from_secs(5);
 
 /// The queues of a container.
 #[derive(Clone, Debug, Serialize)]
@@ -33,10 +37,14 @@ pub(crate) struct Queues {
     pub activities: Waiting,
     /// Activities that a worker has locked, or that are due later.
     pub running: u64,
+    /// The running activities by runtime, while due ones have waited for some seconds.
+    pub busy: Vec<Busy>,
     /// Undelivered messages to other instances.
     pub outbox: Waiting,
     /// The slots of the oldest due messages.
     pub slots: Vec<Slot>,
+    #[serde(skip)]
+    pub now: Timestamp,
 }
 
 /// The due items of a queue.
@@ -70,7 +78,13 @@ pub(crate) async fn read(container: &ContainerClient<Durable>) -> Result<Queues,
     // Boxed: the future of eight concurrent queries is too large for the stack.
     let (counts, oldest) = try_join!(Box::pin(count(container)), Box::pin(oldest(container)))?;
     let [messages, timers, free, running, outbox] = counts;
+    let busy = match oldest.activity {
+        Some(age) if age > WAITING => running::read(container).await?,
+        _ => Vec::new(),
+    };
     Ok(Queues {
+        busy,
+        now: container.now(),
         messages: Waiting {
             count: messages,
             oldest: oldest.slots.iter().map(|slot| slot.oldest).max(),
@@ -208,7 +222,11 @@ impl fmt::Display for Queues {
             row("activities running", self.running, None),
             row("outbox", self.outbox.count, self.outbox.oldest),
         ];
-        f.write_str(&table(&["QUEUE", "COUNT", "OLDEST"], &rows))
+        f.write_str(&table(&["QUEUE", "COUNT", "OLDEST"], &rows))?;
+        for busy in &self.busy {
+            writeln!(f, "{}", busy.described(self.now))?;
+        }
+        Ok(())
     }
 }
 

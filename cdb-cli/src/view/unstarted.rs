@@ -120,6 +120,9 @@ impl Waiting {
                 same.push(start.clone());
             }
         }
+        // The order of the queue changes with each attempt.
+        let groups = waiting.unknown.values_mut();
+        groups.for_each(|group| group.sort_by(|a, b| a.id.cmp(&b.id)));
         waiting
     }
 }

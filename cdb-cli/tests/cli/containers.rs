@@ -80,6 +80,9 @@ async fn options_of_the_connection_may_stand_before_the_subcommand() {
     let check = [&endpoint[..], &["policy", "check"]].concat();
     let checked = run(&Cli::<Durable>::new("duroxide"), &check, &[]).await;
     assert_eq!(checked.exit, Exit::Ok, "{checked:?}");
+    let between = ["policy", endpoint[1], endpoint[2], "check"];
+    let checked = run(&Cli::<Durable>::new("duroxide"), &between, &[]).await;
+    assert_eq!(checked.exit, Exit::Ok, "{checked:?}");
     let unknown = run(&invoicing(), "--nothing instances list", &[]).await;
     assert_eq!(unknown.exit, Exit::Usage);
     unknown.complains("'--nothing'");

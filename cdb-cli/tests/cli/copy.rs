@@ -14,7 +14,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::fixture::fill;
-use crate::harness::{Account, Run};
+use crate::harness::{Account, Run, cdb};
 use crate::orchestration::start;
 
 async fn export(account: &Account, file: &Path, more: &[&str]) -> Run {
@@ -46,6 +46,13 @@ async fn add_foreign(container: &ContainerClient<Durable>) {
         .upsert_json(&PartitionKey::from("other"), FOREIGN)
         .await;
     added.expect("a document of another program");
+}
+
+#[tokio::test]
+async fn a_missing_file_is_reported_before_a_connection_is_needed() {
+    let run = cdb("import missing.jsonl").await;
+    assert_eq!(run.exit, Exit::Usage, "{run:?}");
+    run.complains("cannot read missing.jsonl");
 }
 
 #[tokio::test]

@@ -1,15 +1,16 @@
 //! `cdb doctor`, on a healthy container, on a container with problems, and without a server.
 
-use cdb_cli::Exit;
+use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerChange;
-use cdb_model::{Container, Patch};
+use cdb_model::{Container, Document, Patch};
 use cdb_provider::documents::{Durable, Instance, InstanceKey};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::fixture::{fill, members};
 use crate::harness::{Account, cdb};
-use crate::shop::Shop;
+use crate::shop::{Payment, Shop};
 
 #[tokio::test]
 async fn a_healthy_container_has_no_findings() {
@@ -68,6 +69,69 @@ async fn a_missing_container_and_a_missing_server_are_different_findings() {
     run.prints("PROBLEM  endpoint");
     run.prints("nothing listens at");
     run.prints("cdb emulator");
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "parcel", id = "parcel")]
+struct Parcel {
+    #[document(partition_key)]
+    #[serde(rename = "instanceId")]
+    instance_id: String,
+    #[document(index)]
+    carrier: String,
+}
+
+/// A container of a program with orchestrations and a type of its own.
+#[derive(Container)]
+#[expect(clippy::large_enum_variant, reason = "the tests create no value of it")]
+enum Parcels {
+    #[container(extends)]
+    Durable(Durable),
+    Parcel(Parcel),
+}
+
+#[tokio::test]
+async fn indexes_of_types_that_the_command_does_not_know_are_no_finding() {
+    let account = Account::empty().await;
+    let container = account.container::<Parcels>().await;
+    let run = account.cdb("doctor").await;
+    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    run.prints("warning  policy       `/carrier/?` is indexed and no query of the model needs it");
+    let parcel = Parcel {
+        instance_id: "order-1".to_owned(),
+        carrier: "bike".to_owned(),
+    };
+    container.run(parcel.create()).await.expect("it is stored");
+    let run = account.cdb("doctor").await;
+    assert_eq!(run.exit, Exit::Ok, "{run:?}");
+    run.prints("the container holds documents of the types `parcel`, which it does not know");
+    assert!(!run.out.contains("policy apply"), "{run:?}");
+    let own = account
+        .run(&Cli::<Parcels>::new("duroxide"), "doctor")
+        .await;
+    own.prints("matches Parcels");
+}
+
+#[tokio::test]
+async fn a_container_of_another_kind_is_named_as_such() {
+    let account = Account::empty().await;
+    let shop = account.container::<Shop>().await;
+    shop.run(Payment::example().create())
+        .await
+        .expect("it is stored");
+    for command in [
+        "instances list",
+        "queues",
+        "outbox",
+        "members",
+        "deadletters list",
+    ] {
+        let run = account.cdb(command).await;
+        assert_eq!(run.exit, Exit::Usage, "{run:?}");
+        run.complains("container `duroxide` holds no orchestrations: its partition key is /customer, theirs is /instanceId");
+        run.complains("documents of the types payment");
+        run.complains("--container");
+    }
 }
 
 #[tokio::test]

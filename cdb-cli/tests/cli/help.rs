@@ -33,6 +33,7 @@ const COMMANDS: &[&str] = &[
     "instances tree",
     "instances wait",
     "instances watch",
+    "mcp",
     "members",
     "migrate",
     "model",

@@ -2,7 +2,7 @@
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerChange;
-use cdb_model::{Container as _, Document as _};
+use cdb_model::{Container as _, Document as _, Query};
 use cdb_provider::CosmosDBProviderConfig;
 use cdb_provider::documents::{Durable, Execution, HistorySegment, Instance, Status};
 use duroxide::{AppErrorKind, Client, ErrorDetails, Event, EventKind};
@@ -421,4 +421,42 @@ async fn a_history_shows_child_ids_and_error_messages() {
     ] {
         assert!(run.out.contains(said), "{said}: {run:?}");
     }
+}
+
+#[tokio::test]
+async fn a_dry_run_of_start_raise_and_fork_changes_nothing() {
+    let account = Account::start().await;
+    let container = fill(&account).await;
+    let stored = async || {
+        let all = Query::<Durable>::across_partitions();
+        let all = container.query(all).all().await.expect("it can be read");
+        let etags = all.into_iter().map(|stored| (stored.id, stored.etag));
+        let mut etags: Vec<_> = etags.map(|(id, etag)| (id, etag.to_string())).collect();
+        etags.sort();
+        etags
+    };
+    let before = stored().await;
+    for (command, shows) in [
+        (
+            "start order-9 Order",
+            "would start `Order` as instance `order-9`",
+        ),
+        (
+            "raise order-2 Approved",
+            "would raise an event for 1 instance",
+        ),
+        (
+            "fork order-2 --as copy --event 2",
+            "instance `copy`, execution 1: keeps",
+        ),
+    ] {
+        let run = account
+            .cdb(&*format!("instances {command} --dry-run"))
+            .await;
+        assert_eq!(run.exit, Exit::Ok, "{run:?}");
+        run.prints(shows);
+        assert_eq!(stored().await, before, "{command}");
+    }
+    let known = account.cdb("instances start order-1 Order --dry-run").await;
+    assert_eq!(known.exit, Exit::Usage, "{known:?}");
 }

@@ -17,6 +17,8 @@ mod harness;
 mod help;
 mod instances;
 mod json;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod migrate;
 mod model;
 mod orchestration;

@@ -46,7 +46,7 @@ async fn start(store: Arc<CosmosDBProvider>, repaired: Arc<AtomicBool>) -> Arc<R
 }
 
 /// A container with three failed instances, its client, and the switch that repairs `Charge`.
-async fn failed() -> (Account, Client, Arc<Runtime>, Arc<AtomicBool>) {
+pub(crate) async fn failed() -> (Account, Client, Arc<Runtime>, Arc<AtomicBool>) {
     let account = Account::start().await;
     let store = account.store(&CosmosDBProviderConfig::default()).await;
     let repaired = Arc::new(AtomicBool::new(false));

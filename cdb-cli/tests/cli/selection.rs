@@ -48,6 +48,26 @@ async fn filters_select_the_instances_that_a_command_changes() {
 }
 
 #[tokio::test]
+async fn an_unknown_attribute_and_a_wrong_operator_are_named() {
+    let account = Account::start().await;
+    fill(&account).await;
+    let unknown =
+        "no instance has the search attribute `custmer`; the newest instances have customer, total";
+    for command in ["instances list", "instances delete --dry-run"] {
+        let run = account
+            .cdb(&*format!("{command} --where custmer=ada"))
+            .await;
+        assert_eq!(run.exit, Exit::Ok, "{run:?}");
+        run.complains(unknown);
+    }
+    let known = account.cdb("instances list --where customer=eve").await;
+    assert_eq!(known.err, "", "{known:?}");
+    let wrong = account.cdb("instances list --where customer==ada").await;
+    assert_eq!(wrong.exit, Exit::Usage, "{wrong:?}");
+    wrong.complains("`==` is not an operator; write customer=ada");
+}
+
+#[tokio::test]
 async fn ids_and_filters_exclude_each_other() {
     let account = Account::start().await;
     for (command, text) in [

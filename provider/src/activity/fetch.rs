@@ -47,6 +47,7 @@ pub(crate) async fn fetch(
         lock_timeout,
         caller: Caller::of(poll_timeout),
     };
+    services.activities().note_fetch();
     if session.is_some() {
         services.activities().end_fetches_without_sessions();
     }

@@ -58,8 +58,17 @@ impl CosmosDBProvider {
         at: Fork<'_>,
         by: &str,
     ) -> Result<Rewound, ProviderError> {
-        let forked = rewind::fork(&self.services, instance, at, by);
+        let forked = rewind::fork(&self.services, instance, at, Some(by));
         forked.await.in_operation("fork")
+    }
+
+    /// Returns what [`fork`](Self::fork) would do. Writes nothing.
+    ///
+    /// # Errors
+    /// As [`fork`](Self::fork).
+    pub async fn plan_fork(&self, instance: &str, at: Fork<'_>) -> Result<Rewound, ProviderError> {
+        let planned = rewind::fork(&self.services, instance, at, None);
+        planned.await.in_operation("plan_fork")
     }
 
     /// Starts the orchestration of an ended instance again, as a new instance without a parent. The

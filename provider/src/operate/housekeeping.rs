@@ -1,5 +1,5 @@
-//! The reconciler: delivers intents whose first delivery failed or was never started, and releases
-//! unused locks.
+//! The reconciler: delivers intents whose first delivery failed or was never started, releases
+//! unused locks, and reports busy workers.
 
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ pub(crate) async fn run(services: Services, policy: RetryPolicy) {
         }
         services.instances().local().tick();
         services.activities().sweep();
+        services.activities().warn_of_busy_workers();
         // In the background, because a partition that does not answer must not delay intents.
         services.spawn(|services| async move {
             release_unused::<Instances>(&services, UNUSED_PRELOCK).await;

@@ -57,6 +57,8 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
+    // First, because a missing file needs no connection.
+    let file = open(&args.file)?;
     let (database, name) = (args.connection.database()?, &*args.connection.container);
     if args.create {
         model.create(database.clone(), name).await?;
@@ -68,7 +70,7 @@ pub(crate) async fn run(
         max_rus: args.max_rus,
     };
     let mut imported = Imported::default();
-    let result = import.lines(args, &mut imported, console).await;
+    let result = import.lines(file, args.skip, &mut imported, console).await;
     imported.request_units = import.charge();
     match result {
         Ok(()) => {
@@ -98,12 +100,13 @@ impl Import {
     /// Imports chunk by chunk; `imported` counts the complete chunks.
     async fn lines(
         &self,
-        args: &ImportArgs,
+        file: Box<dyn BufRead + Send>,
+        skip: usize,
         imported: &mut Imported,
         console: &mut Console<'_>,
     ) -> Result<(), Failure> {
-        let mut lines = open(&args.file)?.lines();
-        for _ in 0..args.skip {
+        let mut lines = file.lines();
+        for _ in 0..skip {
             if lines.next().transpose()?.is_none() {
                 break;
             }

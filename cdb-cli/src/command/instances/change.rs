@@ -106,6 +106,12 @@ impl<C: Change> ChangeArgs<C> {
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
         let plan: Plan = batches.plan(C::VERB).await?;
+        if plan.rows().is_empty() {
+            let chosen = context.chosen;
+            chosen
+                .explain_empty(context.orchestrations, console)
+                .await?;
+        }
         let mut exit = Exit::Ok;
         for row in plan.rows() {
             self.change.refuse(row)?;

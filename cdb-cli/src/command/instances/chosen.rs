@@ -8,6 +8,7 @@ use super::select::{Filters, State};
 use crate::confirm::Plan;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
+use crate::output::Console;
 use crate::view::instances::{ListFilter, Row, list};
 
 /// The number of selected instances that a plan lists.
@@ -79,6 +80,15 @@ impl Chosen {
     /// Whether one instance is named.
     pub(super) fn is_single(&self) -> bool {
         self.instances.len() == 1
+    }
+
+    /// Remarks on filters that no instance can meet, when none was found.
+    pub(super) async fn explain_empty(
+        &self,
+        orchestrations: &Orchestrations,
+        console: &mut Console<'_>,
+    ) -> Result<(), Failure> {
+        self.filters.explain_empty(orchestrations, console).await
     }
 
     /// Whether the filters ask for instances in this state.

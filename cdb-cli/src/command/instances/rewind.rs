@@ -35,6 +35,9 @@ pub(super) struct ForkInstance {
     /// Number of the execution; the newest by default
     #[arg(long, value_name = "NUMBER")]
     execution: Option<u64>,
+    /// Show the course of the new instance and create none
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     operator: Operator,
 }
@@ -114,10 +117,12 @@ impl ForkInstance {
             event: self.event,
             new_instance: &self.new_id,
         };
-        let forked = orchestrations
-            .provider
-            .fork(&self.instance, at, &self.operator.by)
-            .await?;
+        let provider = &orchestrations.provider;
+        let forked = if self.dry_run {
+            provider.plan_fork(&self.instance, at).await?
+        } else {
+            provider.fork(&self.instance, at, &self.operator.by).await?
+        };
         console.answer(&Course::of(forked))?;
         Ok(Exit::Ok)
     }

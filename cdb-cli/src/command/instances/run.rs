@@ -1,17 +1,21 @@
 //! `cdb instances start`, `raise`, `wait` and `watch`: starts an orchestration, sends it events and
 //! follows it.
 
+use std::fmt;
 use std::time::Duration;
 
 use cdb_provider::documents::Status;
 use clap::Args;
 use duroxide::{ClientError, OrchestrationStatus};
+use serde::Serialize;
 
 use super::report::{Counts, Report as _};
+use crate::confirm::Plan;
 use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;
 use crate::time::{parse_span, span};
+use crate::view::instances::Row;
 use crate::view::{detail, history, waits};
 
 /// The time between two reads of `watch`.
@@ -32,6 +36,20 @@ pub(super) struct Start {
     /// Wait until it has ended, at most as long as `wait` does by default
     #[arg(long)]
     wait: bool,
+    /// Check the id and start nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// A start that is queued, or that a dry run shows.
+#[derive(Debug, Serialize)]
+struct Queued<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would: Option<&'static str>,
+    instance: &'a str,
+    orchestration: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'a str>,
 }
 
 #[derive(Debug, Args)]
@@ -61,6 +79,9 @@ pub(super) struct Raise {
     /// Queue the event: the instance keeps it until the orchestration dequeues it
     #[arg(long)]
     queue: bool,
+    /// Check the instance and raise nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 impl Start {
@@ -74,6 +95,16 @@ impl Start {
             return Err(Failure::usage(format!(
                 "instance `{id}` exists or is queued; choose another id"
             )));
+        }
+        let queued = Queued {
+            would: self.dry_run.then_some("start"),
+            instance: id,
+            orchestration: name,
+            version: self.version.as_deref(),
+        };
+        if self.dry_run {
+            console.answer(&queued)?;
+            return Ok(Exit::Ok);
         }
         let client = &orchestrations.client;
         match &self.version {
@@ -90,9 +121,7 @@ impl Start {
             };
             return Box::pin(wait.run(orchestrations, console)).await;
         }
-        console.remark(&format!(
-            "instance `{id}` is queued; a runtime that has `{name}` registered starts it"
-        ))?;
+        console.answer(&queued)?;
         Ok(Exit::Ok)
     }
 }
@@ -184,6 +213,11 @@ impl Raise {
                 self.instance, self.event
             ))?;
         }
+        if self.dry_run {
+            let row = Row::of(orchestrations.readable(running));
+            console.answer(&Plan::new("raise an event for", 1, vec![row]))?;
+            return Ok(Exit::Ok);
+        }
         let (instance, event, data) = (&*self.instance, &*self.event, &*self.data);
         if self.queue {
             orchestrations
@@ -200,6 +234,19 @@ impl Raise {
         (raised.instances, raised.messages) = (1, 1);
         console.answer(&raised)?;
         Ok(Exit::Ok)
+    }
+}
+
+impl fmt::Display for Queued<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (id, name) = (self.instance, self.orchestration);
+        match self.would {
+            Some(would) => write!(f, "would {would} `{name}` as instance `{id}`"),
+            None => write!(
+                f,
+                "instance `{id}` is queued; a runtime that has `{name}` registered starts it"
+            ),
+        }
     }
 }
 

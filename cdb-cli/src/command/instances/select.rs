@@ -1,12 +1,14 @@
 //! The filters that select instances, and `cdb instances list`.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::Duration;
 
 use cdb_client::Continuation;
-use cdb_model::{Criterion, SortCriterion, Timestamp};
+use cdb_model::{Criterion, Operator, SortCriterion, Timestamp};
 use cdb_provider::documents::Status;
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 
 use crate::attribute_filter;
 use crate::connection::Connection;
@@ -17,6 +19,9 @@ use crate::output::{Console, counted};
 use crate::time::parse_span;
 use crate::view::instances::{ListFilter, UnindexedFilter, list, list_all};
 use crate::view::unstarted;
+
+/// The number of newest instances whose attributes are named.
+const NEWEST: usize = 50;
 
 #[derive(Debug, Args)]
 pub(super) struct List {
@@ -152,6 +157,51 @@ impl Filters {
     }
 }
 
+impl Filters {
+    /// Remarks on conditions about attributes that no instance has, when no instance was found.
+    pub(super) async fn explain_empty(
+        &self,
+        orchestrations: &Orchestrations,
+        console: &mut Console<'_>,
+    ) -> Result<(), Failure> {
+        for condition in &self.attributes {
+            // A missing attribute differs from no value: the comparison has no result.
+            let is_defined = Criterion {
+                operator: Operator::Ne,
+                value: Value::Null,
+                ..condition.clone()
+            };
+            let anywhere = ListFilter {
+                attributes: vec![is_defined],
+                ..ListFilter::default()
+            };
+            if !list(orchestrations, &anywhere, 1, None)
+                .await?
+                .instances
+                .is_empty()
+            {
+                continue;
+            }
+            let newest = list(orchestrations, &ListFilter::default(), NEWEST, None).await?;
+            let known = newest
+                .instances
+                .iter()
+                .flat_map(|row| row.attributes.keys());
+            let known: BTreeSet<&str> = known.map(String::as_str).collect();
+            let known = if known.is_empty() {
+                "none".to_owned()
+            } else {
+                Vec::from_iter(known).join(", ")
+            };
+            let name = attribute_filter::name(condition);
+            console.remark(&format!(
+                "no instance has the search attribute `{name}`; the newest instances have {known}"
+            ))?;
+        }
+        Ok(())
+    }
+}
+
 impl List {
     pub(super) async fn run(
         &self,
@@ -175,6 +225,9 @@ impl List {
             let rows = usize::from(self.limit);
             list(orchestrations, &filter, rows, self.from.clone()).await?
         };
+        if page.instances.is_empty() && self.from.is_none() {
+            self.filters.explain_empty(orchestrations, console).await?;
+        }
         if self.filters.is_empty() && self.from.is_none() {
             page.unstarted = unstarted::read(orchestrations).await?;
         }

@@ -8,6 +8,7 @@ use cdb_model::{IndexingPolicy, PolicyDifference, RawSql};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::foreign_types;
 use crate::model::Model;
 
 /// The most document types of other programs that are looked for, with a query each.
@@ -113,38 +114,13 @@ async fn foreign_types(
     model: &Model,
     indexes: &[String],
 ) -> Result<Vec<ForeignType>, Error> {
-    let mut known: Vec<String> = model
-        .documents
-        .iter()
-        .map(|shape| shape.discriminator.to_owned())
-        .collect();
-    let mut found = Vec::new();
-    while found.len() < MAX_FOREIGN_TYPES {
-        let search = of_another_type(model.discriminator, &known);
-        let document = model.first(database, container, search).await?;
-        let Some(document) = document else { break };
-        let foreign = ForeignType::of(&document, model, indexes);
-        known.extend(foreign.name.clone());
-        found.push(foreign);
-    }
+    let mut found = foreign_types::documents(database, container, model, MAX_FOREIGN_TYPES).await?;
     let untyped = without_type(model.discriminator);
-    let untyped = model.first(database, container, untyped).await?;
-    found.extend(untyped.map(|document| ForeignType::of(&document, model, indexes)));
-    Ok(found)
-}
-
-/// Documents whose type is none of `known`.
-fn of_another_type(discriminator: &str, known: &[String]) -> RawSql<Value> {
-    let names = (0..known.len()).map(|at| format!("@p{at}"));
-    let names = names.collect::<Vec<_>>().join(", ");
-    let property = Value::from(discriminator);
-    let all = RawSql::new(format!(
-        "SELECT * FROM c WHERE NOT (c[{property}] IN ({names}))"
-    ));
-    let known = known.iter().enumerate();
-    known.fold(all, |sql, (at, name)| {
-        sql.parameter(format!("@p{at}"), Value::from(name.as_str()))
-    })
+    found.extend(model.first(database, container, untyped).await?);
+    let found = found.iter();
+    Ok(found
+        .map(|document| ForeignType::of(document, model, indexes))
+        .collect())
 }
 
 fn without_type(discriminator: &str) -> RawSql<Value> {
@@ -157,7 +133,7 @@ fn without_type(discriminator: &str) -> RawSql<Value> {
 impl ForeignType {
     fn of(document: &Value, model: &Model, indexes: &[String]) -> Self {
         Self {
-            name: document[model.discriminator].as_str().map(str::to_owned),
+            name: foreign_types::name(document, model).map(str::to_owned),
             indexes: present(indexes, document),
         }
     }

@@ -18,7 +18,7 @@ async function send(path, options) {
   try {
     return await fetch(path, options);
   } catch {
-    throw new Error("the dashboard does not answer; start `cdb dashboard` again and reload this page");
+    throw new Error("the dashboard does not answer; start the dashboard again and reload this page");
   }
 }
 

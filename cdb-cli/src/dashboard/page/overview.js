@@ -2,7 +2,7 @@
 
 import { ask } from "./ask.js";
 import { clock, count, h, refresh, span, svg, table, time, to } from "./dom.js";
-import { members } from "./queues.js";
+import { busy, members } from "./queues.js";
 
 // The spans of time of the chart, and the milliseconds between two counts: a longer span has longer bars, whose counts cost more.
 const WINDOWS = { hour: 15000, day: 120000, week: 600000 };
@@ -27,7 +27,7 @@ export async function overview(turn, parameters) {
       ask("queues").then((work) => {
         known.queued = queueTiles(work.queues);
         tiles();
-        refresh(place.runtimes, members(work.members));
+        refresh(place.runtimes, busy(work), members(work.members));
       }),
       ask("instances", { status: "Failed", roots: true, limit: 5 }).then((page) => refresh(place.failures, failures(page))),
     ]);

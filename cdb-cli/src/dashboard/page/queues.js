@@ -10,7 +10,7 @@ export async function queues(turn) {
   turn.put(h("h2", {}, "Queues"), place);
   await turn.every(EVERY, async () => {
     const work = await ask("queues");
-    refresh(place, tiles(work.queues), slots(work.queues.slots), members(work.members));
+    refresh(place, tiles(work.queues), busy(work), slots(work.queues.slots), members(work.members));
     turn.say(`as of ${clock(work.members.now, false)}, every ${EVERY / 1000} s`);
   });
 }
@@ -21,6 +21,13 @@ function tiles(of) {
   return [h("div", { class: "tiles" }, tile("messages due", of.messages.count, of.messages.oldestMs), tile("timers", of.timers),
     tile("activities due", of.activities.count, of.activities.oldestMs), tile("activities running", of.running),
     tile("outbox", of.outbox.count, of.outbox.oldestMs))];
+}
+
+// Describes what the workers run while due activities wait for them.
+export function busy(work) {
+  const line = (of) => h("p", { class: "late" }, `Activities running${of.runtime ? ` on ${of.runtime}` : ""}: ${of.activities}, the oldest ${of.longest.activity} of `,
+    h("a", { href: to(of.longest.instance) }, of.longest.instance), `, scheduled ${span(work.members.now - of.longest.scheduledAt)} ago.`);
+  return work.queues.busy.length ? [work.queues.busy.map(line), h("p", {}, "Due activities wait. If these are all workers, raise worker_concurrency or start more runtimes.")] : [];
 }
 
 function slots(due) {

@@ -147,12 +147,12 @@ fn rewound_course(services: &Services, events: &[Event], target: Target<'_>) -> 
     })
 }
 
-/// Forks an instance.
+/// Forks an instance; only plans without an operator.
 pub(crate) async fn fork(
     services: &Services,
     instance_id: &str,
     at: Fork<'_>,
-    by: &str,
+    by: Option<&str>,
 ) -> Result<Rewound> {
     let container = services.container();
     admission::check_instance_id(at.new_instance)?;
@@ -165,7 +165,7 @@ pub(crate) async fn fork(
     };
     let course = before_event(&events, at.event, target).ok_or_else(|| {
         Error::Refused(format!(
-            "execution {execution} of `{instance_id}` has no event {}; `cdb instances history` lists them",
+            "execution {execution} of `{instance_id}` has no event {}; `instances history` of the command lists them",
             at.event
         ))
     })?;
@@ -179,12 +179,15 @@ pub(crate) async fn fork(
     let latest = container.latest_committed();
     let known = history::read_instance(&latest, at.new_instance).await?;
     check_absent(known.as_ref().map(|known| &known.document))?;
+    let forked = described(&course, target);
+    let Some(by) = by else {
+        return Ok(forked);
+    };
     let mut restored = values::before(services, instance_id, execution, Keys::all()).await?;
     for value in restored.values_mut().flatten() {
         at.new_instance.clone_into(&mut value.instance_id);
     }
     restored.retain(|_, value| value.is_some());
-    let forked = described(&course, target);
     let turn = exclusively(services, at.new_instance, 1).await?;
     commit_or_release(services, turn, target.execution, async |turn| {
         check_absent(Some(&turn.0.instance.document))?;

@@ -1,5 +1,6 @@
 //! The activities that this process knows, and their locks: conditional patches of their documents.
 
+mod busy_workers;
 mod capability;
 mod known;
 pub(crate) mod lock;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use cdb_model::{Document, Stored};
 
+use super::busy_workers::BusyWorkers;
 use super::capability::{ActivityKey, WorkerCapability};
 use super::known::{Activities, KnownActivity};
 use super::reads::WorkerReads;
@@ -21,6 +22,7 @@ const MAX_PRELOCKS: usize = 4;
 pub(crate) struct ActivityQueue {
     queue: LocalQueue<Activities>,
     reads: WorkerReads,
+    workers: BusyWorkers,
     store: Store,
 }
 
@@ -29,6 +31,7 @@ impl ActivityQueue {
         Self {
             queue: LocalQueue::new(config, config.worker_concurrency, 0),
             reads: WorkerReads::default(),
+            workers: BusyWorkers::default(),
             store,
         }
     }
@@ -36,6 +39,11 @@ impl ActivityQueue {
     /// Returns the state machine, for fetches and polls.
     pub(crate) fn local(&self) -> &LocalQueue<Activities> {
         &self.queue
+    }
+
+    /// Notes that a worker asks for an activity.
+    pub(crate) fn note_fetch(&self) {
+        self.workers.note_fetch();
     }
 
     /// Notes an activity that is free after a delay.
@@ -152,6 +160,14 @@ impl ActivityQueue {
     /// once per fetched activity.
     pub(crate) fn take_unread(&self, instance_id: &str) -> bool {
         self.reads.take(instance_id)
+    }
+
+    /// Warns when all workers of this process have been busy for a while.
+    pub(crate) fn warn_of_busy_workers(&self) {
+        let (waiting, running) = self
+            .queue
+            .with(|queue, _| (queue.load().waiting, queue.all_running()));
+        self.workers.report(waiting, &running);
     }
 
     /// Ends expired locks, and forgets reads that did not come.

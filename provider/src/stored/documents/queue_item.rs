@@ -226,6 +226,15 @@ pub struct WorkerItem {
 }
 
 impl WorkerItem {
+    /// Describes the activity, without its input: `Charge #2`.
+    pub fn described(&self) -> String {
+        match serde_json::from_str(self.work_item.header()) {
+            Ok(WorkItem::ActivityExecute { name, .. }) => format!("{name} #{}", self.activity_id),
+            // The text is damaged.
+            _ => format!("#{}", self.activity_id),
+        }
+    }
+
     /// Creates the item of an activity. Returns `None` when `item` is not an activity.
     ///
     /// # Errors

@@ -1,0 +1,245 @@
+//! A run of the command: parses the arguments, runs the subcommand, returns the exit code.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+
+use crate::args::{Args, Command};
+use crate::color::Terminal;
+use crate::command;
+#[cfg(feature = "mcp")]
+use crate::connection;
+use crate::containers::{Containers, reorder};
+use crate::env_file::EnvFile;
+use crate::examples;
+use crate::exit::{Exit, Failure};
+#[cfg(feature = "mcp")]
+use crate::mcp;
+use crate::output::Console;
+
+/// The command of a program, without the types of its containers.
+pub(crate) struct Program {
+    pub(crate) containers: Containers,
+    pub(crate) env_file: EnvFile,
+}
+
+impl Program {
+    /// Runs with `arguments`, whose first item is the program's name.
+    pub(crate) async fn run(
+        &self,
+        arguments: Vec<OsString>,
+        out: &mut (dyn Write + Send),
+        err: &mut (dyn Write + Send),
+        terminal: Terminal,
+    ) -> Exit {
+        let program = name(arguments.first());
+        if let Some(name) = self.containers.duplicate() {
+            let error = format!("the program declares two containers with the name `{name}`");
+            let error = Args::command().error(ErrorKind::ValueValidation, error);
+            return show_usage(&error, out, err);
+        }
+        let mut command = self.command(&program);
+        let arguments = reorder(arguments, &command);
+        let parsed = command.try_get_matches_from_mut(arguments);
+        let parsed = parsed.and_then(|matches| {
+            let args = Args::from_arg_matches(&matches)?;
+            Ok((args, matches))
+        });
+        let (args, matches) = match parsed {
+            Ok(parsed) => parsed,
+            Err(error) => return show_usage(&error.format(&mut command), out, err),
+        };
+        let mut console = Console::new(out, err, args.json, terminal, &program);
+        let result = Box::pin(self.dispatch(args.command, &matches, &mut console)).await;
+        result.unwrap_or_else(|failure| {
+            if !failure.message.is_empty() {
+                // Standard error itself failed: there is no other stream for this error.
+                let _ = console.failure(&failure);
+            }
+            failure.exit
+        })
+    }
+
+    /// Returns the definition of the command line.
+    fn command(&self, program: &str) -> clap::Command {
+        let command = self.containers.in_options_of(Args::command());
+        self.env_file
+            .with_defaults(examples::add_to(command, program))
+    }
+
+    async fn dispatch(
+        &self,
+        command: Command,
+        matches: &ArgMatches,
+        console: &mut Console<'_>,
+    ) -> Result<Exit, Failure> {
+        let model = self.containers.chosen(matches);
+        match command {
+            Command::Policy(args) => command::policy::run(&args, model, console).await,
+            Command::Model(args) => command::model::run(&args, model, console),
+            Command::Instances(args) => {
+                Box::pin(command::instances::run(&args, model, console)).await
+            }
+            Command::Queues(args) => command::queues::run(&args, model, console).await,
+            Command::Outbox(args) => command::outbox::run(&args, model, console).await,
+            Command::DeadLetters(args) => command::deadletters::run(&args, model, console).await,
+            Command::Members(args) => command::members::run(&args, model, console).await,
+            Command::Export(args) => command::copy::export(&args, model, console).await,
+            Command::Import(args) => command::copy::import(&args, model, console).await,
+            Command::Migrate(args) => command::migrate::run(&args, model, console).await,
+            Command::Doctor(args) => command::doctor::run(&args, model, console).await,
+            #[cfg(feature = "dashboard")]
+            Command::Dashboard(args) => command::dashboard::run(&args, model, console).await,
+            #[cfg(feature = "emulator")]
+            Command::Emulator(emulator) => match emulator.run(console.out).await {
+                Ok(()) => Ok(Exit::Ok),
+                Err(error) => Err(Failure::usage(error.to_string())),
+            },
+            #[cfg(feature = "mcp")]
+            Command::Mcp(args) => {
+                let connection = connection::given_options(matches);
+                let (actions, streams) = (args.allow_actions, rmcp::transport::stdio());
+                self.serve_tools(actions, connection, console.program, streams)
+                    .await
+            }
+            Command::Completions { shell } => command::completions::run(shell, console),
+        }
+    }
+
+    /// Serves the subcommands as tools on these streams, until the client closes the input.
+    #[cfg(feature = "mcp")]
+    async fn serve_tools(
+        &self,
+        allow_actions: bool,
+        connection: Vec<(String, String)>,
+        program: &str,
+        streams: (
+            impl tokio::io::AsyncRead + Send + Unpin + 'static,
+            impl tokio::io::AsyncWrite + Send + Unpin + 'static,
+        ),
+    ) -> Result<Exit, Failure> {
+        let tools = mcp::Tools::new(self.command(program), allow_actions, connection);
+        let run = |arguments: Vec<String>| self.captured(program, arguments);
+        mcp::serve(tools, &run, streams).await
+    }
+
+    /// Runs with `arguments` and returns what the run wrote.
+    #[cfg(feature = "mcp")]
+    fn captured<'a>(
+        &'a self,
+        program: &'a str,
+        arguments: Vec<String>,
+    ) -> futures::future::LocalBoxFuture<'a, mcp::Answer> {
+        Box::pin(async move {
+            let (mut out, mut err) = (Vec::new(), Vec::new());
+            let arguments = std::iter::once(program.to_owned()).chain(arguments);
+            let arguments = arguments.map(OsString::from).collect();
+            let terminal = Terminal::default();
+            let exit = self.run(arguments, &mut out, &mut err, terminal).await;
+            mcp::Answer { exit, out, err }
+        })
+    }
+}
+
+/// Writes a help text to `out`, or a usage error to `err`.
+fn show_usage<'a>(error: &clap::Error, out: &'a mut dyn Write, err: &'a mut dyn Write) -> Exit {
+    let (stream, exit) = if error.use_stderr() {
+        (err, Exit::Usage)
+    } else {
+        (out, Exit::Ok)
+    };
+    // The stream itself failed: there is no other stream for this error.
+    let _ = stream.write_all(error.render().to_string().as_bytes());
+    exit
+}
+
+/// The name by which the program was called, from its first argument.
+fn name(first: Option<&OsString>) -> String {
+    let stem = first.and_then(|path| Path::new(path).file_stem());
+    stem.map_or_else(
+        || "cdb".to_owned(),
+        |stem| stem.to_string_lossy().into_owned(),
+    )
+}
+
+#[cfg(all(test, feature = "mcp"))]
+mod tests {
+    use cdb_model::{Container, Document};
+    use cdb_provider::documents::Durable;
+    use serde::{Deserialize, Serialize};
+    use serde_json::{Value, json};
+    use tokio::io::{
+        AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split,
+    };
+
+    use super::*;
+
+    #[derive(Document, Serialize, Deserialize)]
+    #[document(type = "entry", id = "entry")]
+    struct Entry {
+        #[document(partition_key)]
+        account: String,
+    }
+
+    #[derive(Container)]
+    enum Ledger {
+        Entry(Entry),
+    }
+
+    /// Sends requests to a server, and returns its results.
+    async fn ask(streams: DuplexStream, requests: &[(&str, Value)]) -> Vec<Value> {
+        let (output, mut input) = split(streams);
+        let mut lines = BufReader::new(output).lines();
+        let mut results = Vec::new();
+        for (id, (method, params)) in requests.iter().enumerate() {
+            let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+            let request = format!("{request}\n");
+            input
+                .write_all(request.as_bytes())
+                .await
+                .expect("it is read");
+            let line = lines.next_line().await.expect("an answer");
+            let mut answer: Value = serde_json::from_str(&line.expect("an answer")).expect("JSON");
+            results.push(answer["result"].take());
+        }
+        results
+    }
+
+    #[tokio::test]
+    async fn the_command_of_a_program_offers_tools_for_its_own_containers() {
+        let mut containers = Containers::new::<Ledger>("ledger".to_owned());
+        containers.add::<Durable>("runs".to_owned());
+        let program = Program {
+            containers,
+            env_file: EnvFile::default(),
+        };
+        let client = json!({ "name": "a test", "version": "1" });
+        let hello =
+            json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+        let model = json!({ "name": "model", "arguments": { "container": "ledger" } });
+        let requests = [
+            ("initialize", hello),
+            ("tools/list", json!({})),
+            ("tools/call", model),
+        ];
+        let (client, server) = duplex(1 << 20);
+        let serving = program.serve_tools(false, Vec::new(), "shop", split(server));
+        let (ended, results) = tokio::join!(serving, ask(client, &requests));
+        assert_eq!(ended.expect("it ends"), Exit::Ok);
+        let schema = |name: &str| {
+            let mut tools = results[1]["tools"].as_array().expect("a list").iter();
+            let tool = tools.find(|tool| tool["name"] == name);
+            tool.expect(name)["inputSchema"].clone()
+        };
+        let of_policy = schema("policy_diff");
+        let names = json!(["ledger", "runs"]);
+        assert_eq!(of_policy["properties"]["container"]["enum"], names);
+        assert_eq!(of_policy["required"], json!(["container"]));
+        assert_eq!(schema("instances_list")["required"], json!([]));
+        let model = &results[2]["structuredContent"];
+        assert_eq!(model["container"], "Ledger", "{model}");
+    }
+}
