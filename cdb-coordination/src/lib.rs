@@ -37,7 +37,7 @@ pub use membership::{
 pub use message::{
     Address, DocumentMessage, Message, MessageContext, MessageDocument, MessageId, Side,
 };
-pub use messaging::{Messaging, MessagingBuilder, MessagingConfig};
+pub use messaging::{Messaging, MessagingBuilder, MessagingConfig, Retrying, RetryingMessage};
 pub use outbox::{
     Attempt, DeadLetter, DeadLetters, Dispatcher, Handover, Jitter, OutboxBatch, OutboxError,
     PreparedBatch, Receiver, Relay, RetryPolicy, Undelivered, reconcile,
