@@ -58,7 +58,11 @@ pub struct MessageDocument<C> {
     /// How many attempts failed; only on messages that are retried. Derived from the content, which
     /// is not indexed.
     #[document(index)]
-    #[serde(rename = "mailFailed", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "mailFailed",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(crate) failed_attempts: Option<u32>,
     #[document(ttl)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
