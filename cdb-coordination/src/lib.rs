@@ -19,8 +19,8 @@ mod window;
 
 pub use change_feed::{
     ChangeFeedState, ChangeHandlerError, ChangeProcessor, ChangeProcessorBuilder,
-    ChangeProcessorConfig, FeedMember, PartDocument, PartProgress, ProcessorDocument,
-    feed_progress, reset_feed, versions_progress,
+    ChangeProcessorConfig, FeedMember, FeedPart, FeedSource, PartDocument, PartFailure,
+    PartProgress, ProcessorDocument, feed_parts, feed_progress, reset_feed, versions_progress,
 };
 pub use handlers::Failed;
 #[doc(hidden)]
