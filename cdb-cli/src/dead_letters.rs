@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::connection::Connection;
 use crate::dead_letter_id::DeadLetterId;
 use crate::exit::Failure;
-use crate::message_dead_letters::{MessageDeadLetters, Outcome};
+use crate::messages::{Messages, Outcome};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
 
@@ -27,7 +27,7 @@ pub(crate) struct DeadLetterSources {
     /// The source of the service's time, whatever documents the container holds.
     container: ContainerClient<Durable>,
     orchestrations: Option<Orchestrations>,
-    messages: Option<Arc<dyn MessageDeadLetters>>,
+    messages: Option<Arc<dyn Messages>>,
 }
 
 /// A dead letter of one of the sources.
@@ -103,7 +103,7 @@ impl DeadLetterSources {
         live: &ContainerDefinition,
     ) -> Result<Self, Failure> {
         let database = connection.database()?;
-        let messages = model.message_dead_letters(&database, &connection.container, live)?;
+        let messages = model.messages(&database, &connection.container, live)?;
         let orchestrations = match model.holds_orchestrations() {
             Ok(()) => Some(Orchestrations::open(connection, model).await?),
             Err(_) => None,

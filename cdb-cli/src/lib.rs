@@ -52,7 +52,7 @@ mod env_file;
 mod examples;
 mod exit;
 mod format;
-mod message_dead_letters;
+mod messages;
 mod model;
 mod orchestrations;
 mod output;

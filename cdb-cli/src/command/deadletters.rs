@@ -11,7 +11,7 @@ use crate::connection::Connection;
 use crate::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
 use crate::dead_letters::{Action, DeadLetterSources, FoundDeadLetter, PageStart};
 use crate::exit::{Exit, Failure};
-use crate::message_dead_letters::Outcome;
+use crate::messages::Outcome;
 use crate::model::Model;
 use crate::output::{Console, counted};
 use crate::view::dead_letters::{DeadLetterDetail, DeadLetterList, Row, dead_letter_table};

@@ -57,7 +57,7 @@ pub(crate) enum Outcome {
 
 /// The dead letters between partitions, without the container type.
 #[async_trait]
-pub(crate) trait MessageDeadLetters: Send + Sync {
+pub(crate) trait Messages: Send + Sync {
     async fn page(
         &self,
         rows: usize,
@@ -70,7 +70,7 @@ pub(crate) trait MessageDeadLetters: Send + Sync {
 }
 
 #[async_trait]
-impl<C: Container> MessageDeadLetters for DeadLetters<C>
+impl<C: Container> Messages for DeadLetters<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
@@ -118,7 +118,7 @@ pub(crate) fn open<C: Container>(
     name: &str,
     live: &ContainerDefinition,
     config: MessagingConfig,
-) -> Result<Option<Arc<dyn MessageDeadLetters>>, Failure> {
+) -> Result<Option<Arc<dyn Messages>>, Failure> {
     let lacking = IndexingPolicy::of::<MessagesOf<C>>().lacking_in(&live.indexing_policy);
     if !lacking.composite_indexes.is_empty() {
         return Ok(None);
