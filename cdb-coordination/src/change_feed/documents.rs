@@ -63,14 +63,14 @@ pub struct PartDocument {
     #[document(unindexed)]
     pub cursor: FeedCursor,
     /// The container whose changes it covers, as its reader knows it. Not stored before the first
-    /// write of a reader.
+    /// write of a reader. Boxed to keep the container's enum small.
     #[document(unindexed)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<FeedSource>,
-    /// The last failure, until a later attempt succeeds.
+    pub source: Option<Box<FeedSource>>,
+    /// The last failure, until a later attempt succeeds. Boxed as `source`.
     #[document(unindexed)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<PartFailure>,
+    pub failure: Option<Box<PartFailure>>,
     /// Whether other parts have replaced this one, after its physical partition was split.
     #[document(unindexed)]
     pub divided: bool,

@@ -68,7 +68,7 @@ async fn progress<C: Container, R: ChangeRow<C>>(
             borders: part.borders,
             reader: part.lease.holder().filter(|_| is_read).map(str::to_owned),
             lag,
-            failure: part.failure,
+            failure: part.failure.map(|failure| *failure),
         })
     });
     try_join_all(progress).await

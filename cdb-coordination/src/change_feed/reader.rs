@@ -8,7 +8,7 @@ use cdb_model::{Batch, Container, Document as _, Patch};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::documents::{ChangeFeedState, FeedSource, PartDocument, PartFailure};
+use super::documents::{ChangeFeedState, PartDocument, PartFailure};
 use super::settings::{ChangeHandlerError, Settings};
 use super::telemetry::{PartMetrics, oldest};
 use crate::handlers::catch_panic;
@@ -175,7 +175,7 @@ impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
         let mut batch = Batch::new(part.partition_key());
         for cursor in parts {
             let part = PartDocument {
-                source: Some(self.settings.feed_source()),
+                source: Some(Box::new(self.settings.feed_source())),
                 ..PartDocument::new(&part.processor, part.generation, cursor)
             };
             batch.add(part.create())?;
@@ -187,7 +187,7 @@ impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
     /// Adds the container of the feed to a patch, unless the part's document had it when its lease
     /// began.
     fn with_source(&self, patch: Patch<PartDocument>) -> Patch<PartDocument> {
-        let source: FeedSource = self.settings.feed_source();
+        let source = Box::new(self.settings.feed_source());
         if self.guard.document().source.as_ref() == Some(&source) {
             return patch;
         }
@@ -209,7 +209,7 @@ impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
             reason: shortened(&format!("{what}: {error}")),
             next_attempt: at + delay,
         };
-        let patch = Patch::new().set(PartDocument::FAILURE, Some(failure));
+        let patch = Patch::new().set(PartDocument::FAILURE, Some(Box::new(failure)));
         let patch = self.with_source(patch);
         match self.guard.run(patch).await {
             Ok(()) => self.is_failure_stored = true,

@@ -67,9 +67,9 @@ pub async fn feed_parts(
             reader: reader.map(str::to_owned),
             processor: part.processor,
             borders: part.borders,
-            source: part.source,
+            source: part.source.map(|source| *source),
             lag,
-            failure: part.failure,
+            failure: part.failure.map(|failure| *failure),
         }
     });
     Ok(join_all(parts).await)
@@ -81,7 +81,7 @@ async fn lag_of(
     cursor: FeedCursor,
 ) -> Option<Duration> {
     let database = client.database(&source.database);
-    let container = database.container::<AnyDocument>(&*source.container);
+    let container = database.container::<AnyDocument>(&source.container);
     let lag = if source.all_versions {
         lag::<AnyDocument, VersionRow<AnyDocument>>(&container, cursor).await
     } else {

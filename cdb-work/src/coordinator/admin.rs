@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Continuation, Page};
+use cdb_client::{ContainerClient, Continuation, Error, Page};
 use cdb_model::{Batch, Filter, Patch, Query, Timestamp};
 
 use crate::config::{WorkConfig, seconds};
@@ -82,7 +82,7 @@ impl WorkAdmin {
         self
     }
 
-    /// Returns a page of the messages that failed and are retried, the next attempt first, from the
+    /// Returns a page of the messages that failed and are retried, the longest waiting first, from the
     /// beginning or from the continuation of another page.
     ///
     /// # Errors
@@ -91,8 +91,8 @@ impl WorkAdmin {
         &self,
         rows: usize,
         from: Option<&Continuation>,
-    ) -> Result<Page<WorkMessage>, WorkError> {
-        let query = retrying().order_by(WorkMessage::RETRY_AT.asc());
+    ) -> Result<Page<WorkMessage>, Error> {
+        let query = retrying().order_by(WorkMessage::BY_WAITING);
         self.page(query, rows, from).await
     }
 
@@ -106,7 +106,7 @@ impl WorkAdmin {
         &self,
         rows: usize,
         from: Option<&Continuation>,
-    ) -> Result<Page<WorkMessage>, WorkError> {
+    ) -> Result<Page<WorkMessage>, Error> {
         let query = aside().order_by(WorkMessage::DEAD_SINCE.asc());
         self.page(query, rows, from).await
     }
@@ -116,7 +116,7 @@ impl WorkAdmin {
         query: Query<WorkMessage>,
         rows: usize,
         from: Option<&Continuation>,
-    ) -> Result<Page<WorkMessage>, WorkError> {
+    ) -> Result<Page<WorkMessage>, Error> {
         let run = self.container.query(query).row_by_row();
         let page = run.page(rows, from).await?;
         let messages = page.rows.into_iter().filter_map(|row| match row {
@@ -133,7 +133,7 @@ impl WorkAdmin {
     ///
     /// # Errors
     /// When a query fails.
-    pub async fn counts(&self) -> Result<WorkCounts, WorkError> {
+    pub async fn counts(&self) -> Result<WorkCounts, Error> {
         let now = self.container.now();
         let waiting = || {
             Query::<WorkMessage>::across_partitions()
@@ -199,11 +199,11 @@ impl WorkAdmin {
     }
 }
 
-/// Queries the messages that are retried. Earlier versions do not clear the time of the retry when a
-/// message is completed, so the second condition is needed.
+/// Queries the messages that are retried. Earlier versions leave the mark on a completed message, so
+/// the message must also wait.
 fn retrying() -> Query<WorkMessage> {
     let is_waiting = WorkMessage::WAITING_SINCE.gt(Timestamp::default());
-    let is_retried = WorkMessage::RETRY_AT.gt(Timestamp::default());
+    let is_retried = WorkMessage::RETRYING.eq(true);
     Query::across_partitions().filter(is_waiting & is_retried)
 }
 
@@ -221,7 +221,7 @@ fn is_set_aside(message: &WorkMessage) -> Filter<WorkMessage> {
     }
 }
 
-fn refused(result: Result<(), cdb_client::Error>, message: &WorkMessage) -> Result<(), WorkError> {
+fn refused(result: Result<(), Error>, message: &WorkMessage) -> Result<(), WorkError> {
     match result {
         Err(error) if error.is_precondition_failed() || error.is_not_found() => {
             Err(WorkError::NotSetAside {

@@ -52,7 +52,7 @@ pub(crate) fn partial(unreadable: &Unreadable) -> Option<WorkMessage> {
         sequence: field(&document, "sequence")?,
         waiting_since: None,
         due_at: field(&document, "dueAt").unwrap_or_default(),
-        retry_at: field(&document, "retryAt"),
+        retrying: field(&document, "retrying").unwrap_or_default(),
         dead_since: field(&document, "deadSince").flatten(),
         status: field(&document, "status").unwrap_or(WorkStatus::STORED),
         needs: field(&document, "needs").unwrap_or(WorkStatus::STORED),

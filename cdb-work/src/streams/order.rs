@@ -404,7 +404,7 @@ impl Streams {
         message.last_failure = Some(bounded(reason));
         let change = match judge(message) {
             Verdict::Retry { due_at } => {
-                (message.due_at, message.retry_at) = (due_at, Some(due_at));
+                (message.due_at, message.retrying) = (due_at, true);
                 Change::Retry
             }
             Verdict::SetAside { now } => {
