@@ -196,7 +196,7 @@ impl Model {
         (self.migrate)(database, name, position)
     }
 
-    /// Opens the dead letters of outboxes and inboxes in the container with the definition `live`.
+    /// Opens the failed messages of outboxes and inboxes in the container with the definition `live`.
     /// Returns `None` when the container holds no messages.
     pub(crate) fn messages(
         &self,
