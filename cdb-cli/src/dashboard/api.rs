@@ -140,7 +140,8 @@ pub(super) async fn instances(
     let orchestrations = dashboard.orchestrations()?;
     let container = &orchestrations.container;
     let filter = filters.filter()?;
-    let page = instances::list(orchestrations, &filter, rows, filters.from).await?;
+    let page = instances::list_with_waits(orchestrations, &filter, rows, filters.from);
+    let page = page.await?;
     Ok(Json(InstanceList {
         children: tree::count_children(container, &page.instances).await?,
         examined: page.examined,

@@ -15,6 +15,7 @@ pub(crate) mod outbox;
 pub(crate) mod overview;
 pub(crate) mod queues;
 pub(crate) mod retrying;
+pub(crate) mod standstill;
 pub(crate) mod tree;
 pub(crate) mod unstarted;
 pub(crate) mod waits;

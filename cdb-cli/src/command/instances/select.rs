@@ -15,7 +15,7 @@ use crate::model::Model;
 use crate::orchestrations::Orchestrations;
 use crate::output::{Console, counted};
 use crate::time::parse_span;
-use crate::view::instances::{ListFilter, UnindexedFilter, list, list_all};
+use crate::view::instances::{ListFilter, UnindexedFilter, list_all, list_with_waits};
 use crate::view::unstarted;
 
 #[derive(Debug, Args)]
@@ -173,7 +173,7 @@ impl List {
             list_all(orchestrations, &filter, progress).await?
         } else {
             let rows = usize::from(self.limit);
-            list(orchestrations, &filter, rows, self.from.clone()).await?
+            list_with_waits(orchestrations, &filter, rows, self.from.clone()).await?
         };
         if self.filters.is_empty() && self.from.is_none() {
             page.unstarted = unstarted::read(orchestrations).await?;
