@@ -4,11 +4,13 @@
 use cdb_emulator::EmulatorCommand;
 use clap::{Parser, Subcommand};
 
+use crate::command::changes::ChangesArgs;
 use crate::command::copy::{ExportArgs, ImportArgs};
 #[cfg(feature = "dashboard")]
 use crate::command::dashboard::DashboardArgs;
 use crate::command::deadletters::DeadLettersArgs;
 use crate::command::doctor::DoctorArgs;
+use crate::command::inbox::InboxArgs;
 use crate::command::instances::InstancesArgs;
 #[cfg(feature = "mcp")]
 use crate::command::mcp::McpArgs;
@@ -18,6 +20,7 @@ use crate::command::model::ModelArgs;
 use crate::command::outbox::OutboxArgs;
 use crate::command::policy::PolicyArgs;
 use crate::command::queues::QueuesArgs;
+use crate::command::work::WorkArgs;
 
 /// Inspects and manages documents and orchestrations on Azure Cosmos DB, and runs an emulator.
 ///
@@ -47,8 +50,14 @@ pub(crate) enum Command {
     Instances(InstancesArgs),
     /// Show the length of each queue and the age of its oldest item
     Queues(QueuesArgs),
-    /// List the undelivered messages between instances
+    /// List undelivered messages, with the errors of failed attempts
     Outbox(OutboxArgs),
+    /// List the messages between partitions whose handlers fail, with their errors
+    Inbox(InboxArgs),
+    /// List the failed messages of ordered work, which block their streams
+    Work(WorkArgs),
+    /// List the parts of change feeds, with reader, lag and last failure
+    Changes(ChangesArgs),
     /// List, show, redrive and discard dead letters
     #[command(name = "deadletters")]
     DeadLetters(DeadLettersArgs),

@@ -2,7 +2,10 @@
 
 use std::ffi::OsStr;
 
-use cdb_model::Container;
+use cdb_model::{Container, Document};
+use cdb_provider::coordination::{MessageDocument, PartDocument};
+use cdb_provider::documents::Durable;
+use cdb_work::WorkMessage;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, Args, Command};
 
@@ -12,8 +15,22 @@ use crate::model::Model;
 /// The id of the option `--container`.
 const CONTAINER: &str = "container";
 
-/// The commands about orchestrations.
-const OF_ORCHESTRATIONS: [&str; 5] = ["instances", "queues", "outbox", "members", "dashboard"];
+/// Whether a container can hold what a command is about.
+fn is_about(command: &str, model: &Model) -> bool {
+    let has = |discriminator: &str| {
+        let mut documents = model.documents.iter();
+        documents.any(|shape| shape.discriminator == discriminator)
+    };
+    match command {
+        "instances" | "queues" | "outbox" | "members" | "dashboard" => {
+            model.holds_orchestrations().is_ok()
+        }
+        "inbox" => has(<MessageDocument<Durable> as Document>::SHAPE.discriminator),
+        "work" => has(WorkMessage::SHAPE.discriminator),
+        "changes" => has(PartDocument::SHAPE.discriminator),
+        _ => true,
+    }
+}
 
 /// The containers of a program, in one database. There is at least one.
 pub(crate) struct Containers {
@@ -45,9 +62,8 @@ impl Containers {
     /// what the command is about.
     pub(crate) fn in_options_of(&self, command: Command) -> Command {
         command.mut_subcommands(|command| {
-            let is_about = OF_ORCHESTRATIONS.contains(&command.get_name());
-            let able = |model: &&Model| !is_about || model.holds_orchestrations().is_ok();
-            let able: Vec<&Model> = self.all().filter(able).collect();
+            let is_able = |model: &&Model| is_about(command.get_name(), model);
+            let able: Vec<&Model> = self.all().filter(is_able).collect();
             let default = match *able {
                 _ if self.others.is_empty() => Some(&self.first),
                 // The tools of this command have their own defaults.

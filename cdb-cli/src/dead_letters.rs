@@ -4,22 +4,22 @@
 //! Both sources check the version of a dead letter that was read, so that of concurrent redrives
 //! and discards one succeeds.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use cdb_client::{ContainerClient, Continuation};
-use cdb_model::{ContainerDefinition, Query, Stored, Timestamp};
+use async_trait::async_trait;
+use cdb_client::{ContainerClient, Continuation, Page};
+use cdb_model::{Query, Stored, Timestamp};
 use cdb_provider::coordination::DeadLetter;
 use cdb_provider::documents::{Durable, NEVER, OutboxIntent};
-use serde::{Deserialize, Serialize};
 
 use crate::connection::Connection;
 use crate::dead_letter_id::DeadLetterId;
 use crate::exit::Failure;
-use crate::message_dead_letters::{MessageDeadLetters, Outcome};
+use crate::holdings::Holdings;
+use crate::messages::{Messages, Outcome};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
+use crate::paging::TwoLists;
 
 /// The dead letters of a container.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ pub(crate) struct DeadLetterSources {
     /// The source of the service's time, whatever documents the container holds.
     container: ContainerClient<Durable>,
     orchestrations: Option<Orchestrations>,
-    messages: Option<Arc<dyn MessageDeadLetters>>,
+    messages: Option<Arc<dyn Messages>>,
 }
 
 /// A dead letter of one of the sources.
@@ -44,22 +44,6 @@ pub(crate) enum FoundDeadLetter {
 pub(crate) enum Action {
     Redrive,
     Discard,
-}
-
-/// The start of a page. Dead letters of instances come before those of messaging.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub(crate) enum PageStart {
-    Intents(Option<Continuation>),
-    Messages(Option<Continuation>),
-}
-
-/// A page of dead letters, and the start of the next page.
-#[derive(Debug)]
-pub(crate) struct DeadLetterPage {
-    pub letters: Vec<FoundDeadLetter>,
-    pub next: Option<PageStart>,
-    pub now: Timestamp,
 }
 
 impl FoundDeadLetter {
@@ -83,90 +67,31 @@ fn dead_intents() -> Query<OutboxIntent> {
 }
 
 impl DeadLetterSources {
-    /// Opens the sources. Reads the container's definition, whose indexes show whether the
-    /// container holds messages between partitions.
+    /// Opens the sources of a container.
     pub(crate) async fn open(connection: &Connection, model: &Model) -> Result<Self, Failure> {
-        let live = model
-            .live(&connection.database()?, &connection.container)
-            .await?;
-        Self::of(connection, model, &live).await
+        Self::of(&Holdings::open(connection, model).await?)
     }
 
-    /// Opens the sources of a container with the definition `live`. Writes nothing.
+    /// Returns the sources of a container.
     ///
     /// # Errors
-    /// When the container holds neither orchestrations nor messages, or messages that this command
-    /// cannot read.
-    pub(crate) async fn of(
-        connection: &Connection,
-        model: &Model,
-        live: &ContainerDefinition,
-    ) -> Result<Self, Failure> {
-        let database = connection.database()?;
-        let messages = model.message_dead_letters(&database, &connection.container, live)?;
-        let orchestrations = match model.holds_orchestrations() {
-            Ok(()) => Some(Orchestrations::open(connection, model).await?),
-            Err(_) => None,
-        };
-        if orchestrations.is_none() && messages.is_none() {
+    /// When the container holds neither orchestrations nor messages.
+    pub(crate) fn of(holdings: &Holdings) -> Result<Self, Failure> {
+        if holdings.orchestrations.is_none() && holdings.messages.is_none() {
             return Err(Failure::usage(format!(
                 "`{}` holds neither orchestrations nor messages between partitions, so it has no dead letters",
-                model.name
+                holdings.model
             )));
         }
         Ok(Self {
-            container: database.container(&connection.container),
-            orchestrations,
-            messages,
+            container: holdings.container.clone(),
+            orchestrations: holdings.orchestrations.clone(),
+            messages: holdings.messages.clone(),
         })
     }
 
     pub(crate) fn now(&self) -> Timestamp {
         self.container.now()
-    }
-
-    pub(crate) async fn page(
-        &self,
-        rows: usize,
-        from: Option<PageStart>,
-    ) -> Result<DeadLetterPage, Failure> {
-        let mut letters = Vec::new();
-        let from = match (
-            from.unwrap_or(PageStart::Intents(None)),
-            &self.orchestrations,
-        ) {
-            (PageStart::Messages(from), _) => from,
-            (PageStart::Intents(_), None) => None,
-            (PageStart::Intents(from), Some(orchestrations)) => {
-                let query = dead_intents().order_by(OutboxIntent::BY_CREATED);
-                let run = orchestrations.container.query(query);
-                let page = run.page(rows, from.as_ref()).await?;
-                letters.extend(page.rows.into_iter().map(FoundDeadLetter::Intent));
-                if page.next.is_some() {
-                    return Ok(DeadLetterPage {
-                        letters,
-                        next: Some(PageStart::Intents(page.next)),
-                        now: self.now(),
-                    });
-                }
-                None
-            }
-        };
-        let left = rows - letters.len();
-        let next = match &self.messages {
-            None => None,
-            Some(_) if left == 0 => Some(PageStart::Messages(from)),
-            Some(messages) => {
-                let page = messages.page(left, from.as_ref()).await?;
-                letters.extend(page.rows.into_iter().map(FoundDeadLetter::Message));
-                page.next.map(|next| PageStart::Messages(Some(next)))
-            }
-        };
-        Ok(DeadLetterPage {
-            letters,
-            next,
-            now: self.now(),
-        })
     }
 
     pub(crate) async fn count(&self) -> Result<u64, Failure> {
@@ -178,7 +103,7 @@ impl DeadLetterSources {
             None => None,
         };
         let messages = match &self.messages {
-            Some(messages) => messages.count().await?,
+            Some(messages) => messages.count_dead_letters().await?,
             None => 0,
         };
         Ok(intents.unwrap_or_default() + messages)
@@ -244,49 +169,56 @@ impl DeadLetterSources {
     }
 }
 
-impl fmt::Display for PageStart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (word, at) = match self {
-            Self::Intents(at) => ("intents", at),
-            Self::Messages(at) => ("mail", at),
+#[async_trait]
+impl TwoLists for DeadLetterSources {
+    type Row = FoundDeadLetter;
+
+    async fn first(
+        &self,
+        rows: usize,
+        from: Option<&Continuation>,
+    ) -> Result<Page<FoundDeadLetter>, Failure> {
+        let Some(orchestrations) = &self.orchestrations else {
+            return Ok(Page {
+                rows: Vec::new(),
+                next: None,
+            });
         };
-        match at {
-            Some(at) => write!(f, "{word}.{at}"),
-            None => f.write_str(word),
-        }
+        let query = dead_intents().order_by(OutboxIntent::BY_CREATED);
+        let page = orchestrations
+            .container
+            .query(query)
+            .page(rows, from)
+            .await?;
+        Ok(Page {
+            rows: page.rows.into_iter().map(FoundDeadLetter::Intent).collect(),
+            next: page.next,
+        })
     }
-}
 
-impl FromStr for PageStart {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (word, at) = match text.split_once('.') {
-            Some((word, at)) => (word, Some(at)),
-            None => (text, None),
+    async fn second(
+        &self,
+        rows: usize,
+        from: Option<&Continuation>,
+    ) -> Result<Page<FoundDeadLetter>, Failure> {
+        let Some(messages) = &self.messages else {
+            return Ok(Page {
+                rows: Vec::new(),
+                next: None,
+            });
         };
-        let at = at.map(str::parse).transpose();
-        let at = at.map_err(|error: cdb_client::Error| error.to_string())?;
-        match word {
-            "intents" => Ok(Self::Intents(at)),
-            "mail" => Ok(Self::Messages(at)),
-            _ => Err(format!(
-                "`{text}` is not the start of a page; use `next` of `deadletters list --json`"
-            )),
-        }
+        let page = messages.dead_letters(rows, from).await?;
+        Ok(Page {
+            rows: page
+                .rows
+                .into_iter()
+                .map(FoundDeadLetter::Message)
+                .collect(),
+            next: page.next,
+        })
     }
-}
 
-impl From<PageStart> for String {
-    fn from(start: PageStart) -> Self {
-        start.to_string()
-    }
-}
-
-impl TryFrom<String> for PageStart {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+    fn has_second(&self) -> bool {
+        self.messages.is_some()
     }
 }

@@ -129,6 +129,18 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("queues", &["queues", "queues --slots"]),
     ("outbox", &["outbox", "outbox --json"]),
+    ("inbox", &["inbox", "inbox --json"]),
+    (
+        "work",
+        &["work --container work", "work --container work --json"],
+    ),
+    (
+        "changes",
+        &[
+            "changes --container change-feeds",
+            "changes --container change-feeds --json",
+        ],
+    ),
     (
         "deadletters list",
         &["deadletters list", "deadletters list --json"],

@@ -54,12 +54,14 @@ mod examples;
 mod exit;
 mod foreign_types;
 mod format;
+mod holdings;
 #[cfg(feature = "mcp")]
 mod mcp;
-mod message_dead_letters;
+mod messages;
 mod model;
 mod orchestrations;
 mod output;
+mod paging;
 mod program;
 mod remedy;
 mod restart;

@@ -15,7 +15,7 @@ use cdb_provider::replay::Replay;
 use serde_json::Value;
 
 use crate::exit::Failure;
-use crate::message_dead_letters::{self, MessageDeadLetters};
+use crate::messages::{self, Messages};
 
 /// The results of functions that are generic over the container.
 type Creating = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
@@ -27,7 +27,7 @@ type OpenMessages = fn(
     &str,
     &ContainerDefinition,
     MessagingConfig,
-) -> Result<Option<Arc<dyn MessageDeadLetters>>, Failure>;
+) -> Result<Option<Arc<dyn Messages>>, Failure>;
 type Explained = Box<dyn Fn(&IndexingPolicy) -> Explanation + Send + Sync>;
 
 /// A migration of any container.
@@ -109,7 +109,7 @@ impl Model {
                     Ok(created.map(drop)?)
                 })
             },
-            messages: message_dead_letters::open::<C>,
+            messages: messages::open::<C>,
             migrate: |database, name, position| {
                 Box::new(database.container::<C>(name).migrate(position))
             },
@@ -196,14 +196,14 @@ impl Model {
         (self.migrate)(database, name, position)
     }
 
-    /// Opens the dead letters of outboxes and inboxes in the container with the definition `live`.
+    /// Opens the failed messages of outboxes and inboxes in the container with the definition `live`.
     /// Returns `None` when the container holds no messages.
-    pub(crate) fn message_dead_letters(
+    pub(crate) fn messages(
         &self,
         database: &DatabaseClient,
         name: &str,
         live: &ContainerDefinition,
-    ) -> Result<Option<Arc<dyn MessageDeadLetters>>, Failure> {
+    ) -> Result<Option<Arc<dyn Messages>>, Failure> {
         (self.messages)(database, name, live, self.messaging)
     }
 

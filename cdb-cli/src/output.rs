@@ -144,6 +144,10 @@ impl fmt::Debug for Console<'_> {
     }
 }
 
+/// The last line of a list that has more pages. A start of a page is long, so only JSON shows it.
+pub(crate) const MORE: &str =
+    "more follow; --limit lists up to 1000, --json shows the next page's --from";
+
 /// Aligns the columns of rows. The last column is not padded.
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = head.iter().map(|name| name.chars().count()).collect();

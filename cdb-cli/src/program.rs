@@ -84,6 +84,9 @@ impl Program {
                 Box::pin(command::instances::run(&args, model, console)).await
             }
             Command::Queues(args) => command::queues::run(&args, model, console).await,
+            Command::Inbox(args) => command::inbox::run(&args, model, console).await,
+            Command::Work(args) => command::work::run(&args, model, console).await,
+            Command::Changes(args) => command::changes::run(&args, model, console).await,
             Command::Outbox(args) => command::outbox::run(&args, model, console).await,
             Command::DeadLetters(args) => command::deadletters::run(&args, model, console).await,
             Command::Members(args) => command::members::run(&args, model, console).await,

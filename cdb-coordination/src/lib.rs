@@ -19,8 +19,8 @@ mod window;
 
 pub use change_feed::{
     ChangeFeedState, ChangeHandlerError, ChangeProcessor, ChangeProcessorBuilder,
-    ChangeProcessorConfig, FeedMember, PartDocument, PartProgress, ProcessorDocument,
-    feed_progress, reset_feed, versions_progress,
+    ChangeProcessorConfig, FeedMember, FeedPart, FeedSource, PartDocument, PartFailure,
+    PartProgress, ProcessorDocument, feed_parts, feed_progress, reset_feed, versions_progress,
 };
 pub use handlers::Failed;
 #[doc(hidden)]
@@ -37,7 +37,7 @@ pub use membership::{
 pub use message::{
     Address, DocumentMessage, Message, MessageContext, MessageDocument, MessageId, Side,
 };
-pub use messaging::{Messaging, MessagingBuilder, MessagingConfig};
+pub use messaging::{Messaging, MessagingBuilder, MessagingConfig, Retrying, RetryingMessage};
 pub use outbox::{
     Attempt, DeadLetter, DeadLetters, Dispatcher, Handover, Jitter, OutboxBatch, OutboxError,
     PreparedBatch, Receiver, Relay, RetryPolicy, Undelivered, reconcile,

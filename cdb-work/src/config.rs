@@ -171,10 +171,15 @@ impl WorkConfig {
 
     /// The time to live of completed messages in seconds; at least one.
     pub(crate) fn remember_seconds(&self) -> u32 {
-        u32::try_from(self.remember.as_secs())
-            .unwrap_or(u32::MAX)
-            .clamp(1, i32::MAX as u32)
+        seconds(self.remember)
     }
+}
+
+/// A time to live in seconds; at least one.
+pub(crate) fn seconds(duration: Duration) -> u32 {
+    u32::try_from(duration.as_secs())
+        .unwrap_or(u32::MAX)
+        .clamp(1, i32::MAX as u32)
 }
 
 /// What happens to a message after its last attempt.

@@ -35,6 +35,7 @@ mod telemetry;
 mod timing;
 
 pub use config::{Exhausted, WorkConfig};
+pub use coordinator::admin::{WorkAdmin, WorkCounts};
 pub use coordinator::handle::{Processed, WorkBatch, WorkCoordinator};
 pub use coordinator::started::StartedWork;
 pub use error::WorkError;

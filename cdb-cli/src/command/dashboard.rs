@@ -8,10 +8,9 @@ use tokio::net::TcpListener;
 
 use crate::connection::Connection;
 use crate::dashboard::{Dashboard, Token};
-use crate::dead_letters::DeadLetterSources;
 use crate::exit::{Exit, Failure};
+use crate::holdings::Holdings;
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
 use crate::output::Console;
 
 #[derive(Debug, Args)]
@@ -55,8 +54,13 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
     // A missing account or container fails here rather than in the page.
-    let dead_letters = DeadLetterSources::open(&args.connection, model).await?;
-    let orchestrations = Orchestrations::open(&args.connection, model).await?;
+    let holdings = Holdings::open(&args.connection, model).await?;
+    let token = args.allow_actions.then(Token::random);
+    let fragment = token
+        .as_ref()
+        .map(|token| format!("#token={}", token.as_str()))
+        .unwrap_or_default();
+    let dashboard = Dashboard::new(holdings, token)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .await
         .map_err(|error| {
@@ -65,11 +69,6 @@ pub(crate) async fn run(
                 args.port
             ))
         })?;
-    let token = args.allow_actions.then(Token::random);
-    let fragment = token
-        .as_ref()
-        .map(|token| format!("#token={}", token.as_str()))
-        .unwrap_or_default();
     console.answer(&Address {
         address: format!(
             "http://localhost:{}/{fragment}",
@@ -78,8 +77,6 @@ pub(crate) async fn run(
         actions: args.allow_actions,
     })?;
     console.flush()?;
-    Dashboard::new(orchestrations, dead_letters, model.name, token)
-        .serve(listener)
-        .await?;
+    dashboard.serve(listener).await?;
     Ok(Exit::Ok)
 }

@@ -9,11 +9,12 @@ use serde::Serialize;
 use crate::confirm::{Confirmation, Planned};
 use crate::connection::Connection;
 use crate::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
-use crate::dead_letters::{Action, DeadLetterSources, FoundDeadLetter, PageStart};
+use crate::dead_letters::{Action, DeadLetterSources, FoundDeadLetter};
 use crate::exit::{Exit, Failure};
-use crate::message_dead_letters::Outcome;
+use crate::messages::Outcome;
 use crate::model::Model;
 use crate::output::{Console, counted};
+use crate::paging::{PageStart, TwoLists as _};
 use crate::view::dead_letters::{DeadLetterDetail, DeadLetterList, Row, dead_letter_table};
 
 /// The number of names per page, and of dead letters between two progress reports.
@@ -103,7 +104,7 @@ pub(crate) async fn run(
     match &args.command {
         DeadLettersCommand::List { limit, from } => {
             let page = dead_letters.page(usize::from(*limit), from.clone()).await?;
-            console.answer(&DeadLetterList::from(page))?;
+            console.answer(&DeadLetterList::new(&page, dead_letters.now()))?;
         }
         DeadLettersCommand::Show { name } => {
             console.answer(&DeadLetterDetail::of(&find(&dead_letters, name).await?))?;
@@ -206,7 +207,7 @@ async fn all(dead_letters: &DeadLetterSources) -> Result<Vec<DeadLetterId>, Fail
     let mut from = None;
     loop {
         let page = dead_letters.page(BATCH, from).await?;
-        names.extend(page.letters.iter().map(FoundDeadLetter::name));
+        names.extend(page.rows.iter().map(FoundDeadLetter::name));
         from = page.next;
         if from.is_none() {
             return Ok(names);

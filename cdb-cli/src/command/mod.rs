@@ -1,11 +1,13 @@
 //! The subcommands, one per file.
 
+pub(crate) mod changes;
 pub(crate) mod completions;
 pub(crate) mod copy;
 #[cfg(feature = "dashboard")]
 pub(crate) mod dashboard;
 pub(crate) mod deadletters;
 pub(crate) mod doctor;
+pub(crate) mod inbox;
 pub(crate) mod instances;
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
@@ -15,3 +17,4 @@ pub(crate) mod model;
 pub(crate) mod outbox;
 pub(crate) mod policy;
 pub(crate) mod queues;
+pub(crate) mod work;

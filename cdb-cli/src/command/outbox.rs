@@ -1,13 +1,14 @@
-//! `cdb outbox`: lists the undelivered messages between instances.
+//! `cdb outbox`: lists the undelivered messages between instances, and the messages between
+//! partitions whose delivery is retried.
 
-use cdb_client::Continuation;
 use clap::Args;
 
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
+use crate::holdings::Holdings;
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
 use crate::output::Console;
+use crate::paging::PageStart;
 use crate::view::outbox;
 
 #[derive(Debug, Args)]
@@ -17,7 +18,7 @@ pub(crate) struct OutboxArgs {
     limit: u16,
     /// Start of the page: `next` of the previous page's JSON
     #[arg(long, value_name = "TEXT")]
-    from: Option<Continuation>,
+    from: Option<PageStart>,
     #[command(flatten)]
     connection: Connection,
 }
@@ -27,8 +28,8 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let orchestrations = Orchestrations::open(&args.connection, model).await?;
+    let holdings = Holdings::open(&args.connection, model).await?;
     let rows = usize::from(args.limit);
-    console.answer(&outbox::read(&orchestrations.container, rows, args.from.as_ref()).await?)?;
+    console.answer(&outbox::read(&holdings, rows, args.from.clone()).await?)?;
     Ok(Exit::Ok)
 }

@@ -4,10 +4,11 @@ use clap::Args;
 
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
+use crate::holdings::Holdings;
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
 use crate::output::Console;
-use crate::view::queues::{self, slot_table};
+use crate::view::backlog;
+use crate::view::queues::slot_table;
 
 #[derive(Debug, Args)]
 pub(crate) struct QueuesArgs {
@@ -23,10 +24,13 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let orchestrations = Orchestrations::open(&args.connection, model).await?;
-    let queues = queues::read(&orchestrations.container).await?;
-    console.answer(&queues)?;
-    if args.slots && !console.json {
+    let holdings = Holdings::open(&args.connection, model).await?;
+    let backlog = backlog::read(&holdings).await?;
+    console.answer(&backlog)?;
+    if let Some(queues) = &backlog.orchestrations
+        && args.slots
+        && !console.json
+    {
         console.text(&format!("\n{}", slot_table(&queues.slots)))?;
     }
     Ok(Exit::Ok)

@@ -12,7 +12,7 @@ use super::api::{dead_letter_id, gone};
 use super::state::Dashboard;
 use crate::dead_letters::Action;
 use crate::exit::Failure;
-use crate::message_dead_letters::Outcome;
+use crate::messages::Outcome;
 use crate::restart;
 use crate::view::instances::Row;
 
@@ -65,12 +65,9 @@ pub(super) async fn cancel(
     Path(id): Path<String>,
     Json(Reason { reason }): Json<Reason>,
 ) -> Answer {
-    dashboard.orchestrations.instance(&id).await?;
-    dashboard
-        .orchestrations
-        .client
-        .cancel_instance(&id, reason)
-        .await?;
+    let orchestrations = dashboard.orchestrations()?;
+    orchestrations.instance(&id).await?;
+    orchestrations.client.cancel_instance(&id, reason).await?;
     Ok(done("the instance ends at its next turn"))
 }
 
@@ -79,12 +76,9 @@ pub(super) async fn raise(
     Path(id): Path<String>,
     Json(Event { event, data }): Json<Event>,
 ) -> Answer {
-    dashboard.orchestrations.instance(&id).await?;
-    dashboard
-        .orchestrations
-        .client
-        .raise_event(&id, event, data)
-        .await?;
+    let orchestrations = dashboard.orchestrations()?;
+    orchestrations.instance(&id).await?;
+    orchestrations.client.raise_event(&id, event, data).await?;
     Ok(done("the event is raised"))
 }
 
@@ -93,13 +87,14 @@ pub(super) async fn restart(
     Path(id): Path<String>,
     Json(NewId { r#as }): Json<NewId>,
 ) -> Result<Json<Restarted>, Failure> {
-    let row = Row::of(dashboard.orchestrations.instance(&id).await?);
+    let orchestrations = dashboard.orchestrations()?;
+    let row = Row::of(orchestrations.instance(&id).await?);
     let instance = restart::new_id(&row, r#as);
     let restart = Restart {
         new_instance: instance.clone(),
         ..Restart::default()
     };
-    if !restart::restart(&dashboard.orchestrations, &row, restart, OPERATOR).await? {
+    if !restart::restart(orchestrations, &row, restart, OPERATOR).await? {
         let message = format!("instance `{instance}` exists; choose another id");
         return Err(Failure::usage(message));
     }
@@ -113,12 +108,13 @@ pub(super) async fn rewind(
     State(dashboard): State<Arc<Dashboard>>,
     Path(id): Path<String>,
 ) -> Answer {
-    let row = Row::of(dashboard.orchestrations.instance(&id).await?);
+    let orchestrations = dashboard.orchestrations()?;
+    let row = Row::of(orchestrations.instance(&id).await?);
     if row.status != Status::Failed {
         let message = format!("instance `{id}` has not failed; only failed instances are rewound");
         return Err(Failure::usage(message));
     }
-    let provider = &dashboard.orchestrations.provider;
+    let provider = &orchestrations.provider;
     provider.rewind(&id, OPERATOR).await?;
     Ok(done("the instance continues from before its failure"))
 }
@@ -129,7 +125,7 @@ pub(super) async fn delete(
     Json(Deletion { force }): Json<Deletion>,
 ) -> Answer {
     dashboard
-        .orchestrations
+        .orchestrations()?
         .client
         .delete_instance(&id, force)
         .await?;
@@ -154,7 +150,7 @@ pub(super) async fn discard(
 
 async fn apply(dashboard: &Dashboard, name: &str, action: Action) -> Result<(), Failure> {
     match dashboard
-        .dead_letters
+        .dead_letters()?
         .apply(&dead_letter_id(name)?, action)
         .await?
     {

@@ -16,13 +16,19 @@ use serde::{Deserialize, Serialize};
 use super::state::Dashboard;
 use crate::attribute_filter;
 use crate::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
-use crate::dead_letters::PageStart;
 use crate::exit::{Exit, Failure};
+use crate::paging::{PageStart, TwoLists as _};
 use crate::view::dead_letters::{DeadLetterDetail, DeadLetterList};
-use crate::view::{detail, history, instances, members, outbox, overview, queues, tree};
+use crate::view::{
+    backlog, change_feed, detail, history, instances, members, ordered_work, outbox, overview,
+    retrying, tree,
+};
 
 /// The maximum number of rows of a page.
 const MAX_ROWS: usize = 500;
+
+/// The number of rows of a page that the page does not choose.
+const ROWS: usize = 50;
 
 /// The number of events of a page of a history.
 const EVENTS: usize = 1_000;
@@ -54,15 +60,18 @@ pub(super) struct About {
     container: String,
     model: &'static str,
     actions: bool,
+    /// The views of what the container holds.
+    views: Vec<&'static str>,
 }
 
 pub(super) async fn about(State(dashboard): App) -> Json<About> {
-    let container = &dashboard.orchestrations.container;
+    let container = &dashboard.holdings.container;
     Json(About {
         database: container.database().to_owned(),
         container: container.name().to_owned(),
-        model: dashboard.model,
+        model: dashboard.holdings.model,
         actions: dashboard.token.is_some(),
+        views: dashboard.views(),
     })
 }
 
@@ -128,9 +137,11 @@ pub(super) async fn instances(
     Query(filters): Query<Filters>,
 ) -> Answer<InstanceList> {
     let rows = filters.limit.unwrap_or(50).clamp(1, MAX_ROWS);
-    let container = &dashboard.orchestrations.container;
+    let orchestrations = dashboard.orchestrations()?;
+    let container = &orchestrations.container;
     let filter = filters.filter()?;
-    let page = instances::list(&dashboard.orchestrations, &filter, rows, filters.from).await?;
+    let page = instances::list_with_waits(orchestrations, &filter, rows, filters.from);
+    let page = page.await?;
     Ok(Json(InstanceList {
         children: tree::count_children(container, &page.instances).await?,
         examined: page.examined,
@@ -150,7 +161,7 @@ pub(super) async fn overview(
     State(dashboard): App,
     Query(Span { window }): Query<Span>,
 ) -> Answer<overview::Overview> {
-    let container = &dashboard.orchestrations.container;
+    let container = &dashboard.orchestrations()?.container;
     Ok(Json(
         overview::read(container, window, &dashboard.past_counts).await?,
     ))
@@ -160,8 +171,9 @@ pub(super) async fn instance(
     State(dashboard): App,
     Path(id): Path<String>,
 ) -> Answer<detail::Detail> {
-    let found = dashboard.orchestrations.instance(&id).await?;
-    Ok(Json(detail::read(&dashboard.orchestrations, found).await?))
+    let orchestrations = dashboard.orchestrations()?;
+    let found = orchestrations.instance(&id).await?;
+    Ok(Json(detail::read(orchestrations, found).await?))
 }
 
 /// The requested events.
@@ -179,7 +191,7 @@ pub(super) async fn history(
 ) -> Answer<history::History> {
     let events = window.skip..window.skip.saturating_add(EVENTS);
     let read = history::read(
-        &dashboard.orchestrations,
+        dashboard.orchestrations()?,
         &id,
         window.execution,
         events,
@@ -189,24 +201,34 @@ pub(super) async fn history(
 }
 
 pub(super) async fn tree(State(dashboard): App, Path(id): Path<String>) -> Answer<tree::Tree> {
-    let root = dashboard.orchestrations.instance(&id).await?;
-    Ok(Json(tree::read(&dashboard.orchestrations, root).await?))
+    let orchestrations = dashboard.orchestrations()?;
+    let root = orchestrations.instance(&id).await?;
+    Ok(Json(tree::read(orchestrations, root).await?))
 }
 
-/// The queues and the members.
+/// The queues, and the members of a container with orchestrations.
 #[derive(Serialize)]
 pub(super) struct Work {
-    queues: queues::Queues,
-    members: members::Group,
+    queues: backlog::Backlog,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    members: Option<members::Group>,
+    now: Timestamp,
 }
 
 pub(super) async fn queues(State(dashboard): App) -> Answer<Work> {
-    let container = &dashboard.orchestrations.container;
-    let (queues, members) = try_join!(
-        Box::pin(queues::read(container)),
-        members::read(container, None)
-    )?;
-    Ok(Json(Work { queues, members }))
+    let holdings = &dashboard.holdings;
+    let members = async {
+        match &holdings.orchestrations {
+            Some(found) => members::read(&found.container, None).await.map(Some),
+            None => Ok(None),
+        }
+    };
+    let (queues, members) = try_join!(Box::pin(backlog::read(holdings)), members)?;
+    Ok(Json(Work {
+        queues,
+        members,
+        now: holdings.now(),
+    }))
 }
 
 /// The start of a page.
@@ -217,27 +239,50 @@ pub(super) struct Start<T> {
 
 pub(super) async fn outbox(
     State(dashboard): App,
-    Query(start): Query<Start<Continuation>>,
+    Query(start): Query<Start<PageStart>>,
 ) -> Answer<outbox::Outbox> {
-    let container = &dashboard.orchestrations.container;
     Ok(Json(
-        outbox::read(container, 50, start.from.as_ref()).await?,
+        outbox::read(&dashboard.holdings, ROWS, start.from).await?,
     ))
+}
+
+pub(super) async fn inbox(
+    State(dashboard): App,
+    Query(start): Query<Start<Continuation>>,
+) -> Answer<retrying::Inbox> {
+    let from = start.from.as_ref();
+    Ok(Json(
+        retrying::inbox(&dashboard.holdings, ROWS, from).await?,
+    ))
+}
+
+pub(super) async fn work(
+    State(dashboard): App,
+    Query(start): Query<Start<PageStart>>,
+) -> Answer<ordered_work::FailedWork> {
+    Ok(Json(
+        ordered_work::read(&dashboard.holdings, ROWS, start.from).await?,
+    ))
+}
+
+pub(super) async fn changes(State(dashboard): App) -> Answer<change_feed::ChangeFeeds> {
+    Ok(Json(change_feed::read(&dashboard.holdings).await?))
 }
 
 pub(super) async fn dead_letters(
     State(dashboard): App,
     Query(start): Query<Start<PageStart>>,
 ) -> Answer<DeadLetterList> {
-    let page = dashboard.dead_letters.page(50, start.from).await?;
-    Ok(Json(DeadLetterList::from(page)))
+    let page = dashboard.dead_letters()?.page(ROWS, start.from).await?;
+    Ok(Json(DeadLetterList::new(&page, dashboard.holdings.now())))
 }
 
 pub(super) async fn dead_letter(
     State(dashboard): App,
     Path(name): Path<String>,
 ) -> Answer<DeadLetterDetail> {
-    let found = dashboard.dead_letters.find(&dead_letter_id(&name)?).await?;
+    let dead_letters = dashboard.dead_letters()?;
+    let found = dead_letters.find(&dead_letter_id(&name)?).await?;
     let found = found.ok_or_else(|| gone(&name))?;
     Ok(Json(DeadLetterDetail::of(&found)))
 }

@@ -71,7 +71,10 @@ pub(super) async fn instance(
 
 impl Watch {
     async fn read(&self) -> Known {
-        let container = &self.dashboard.orchestrations.container;
+        let container = match self.dashboard.orchestrations() {
+            Ok(orchestrations) => &orchestrations.container,
+            Err(failure) => return Known::Failed(failure.message),
+        };
         match container.read(&InstanceKey::new(&*self.id)).await {
             Ok(Some(stored)) if stored.document.has_more() => {
                 Known::Running(Some(stored.document.updated_at))

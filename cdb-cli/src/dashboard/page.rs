@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse, Response};
 
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 13] = [
     ("style.css", include_str!("page/style.css")),
     ("app.js", include_str!("page/app.js")),
     ("ask.js", include_str!("page/ask.js")),
@@ -17,6 +17,7 @@ const FILES: [(&str, &str); 12] = [
     ("overview.js", include_str!("page/overview.js")),
     ("selection.js", include_str!("page/selection.js")),
     ("timeline.js", include_str!("page/timeline.js")),
+    ("retrying.js", include_str!("page/retrying.js")),
     ("queues.js", include_str!("page/queues.js")),
 ];
 

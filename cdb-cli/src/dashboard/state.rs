@@ -2,33 +2,61 @@
 
 use super::action_token::Token;
 use crate::dead_letters::DeadLetterSources;
+use crate::exit::Failure;
+use crate::holdings::Holdings;
 use crate::orchestrations::Orchestrations;
 use crate::view::overview::PastCounts;
 
 /// The state that all requests share.
 pub(crate) struct Dashboard {
-    pub(super) orchestrations: Orchestrations,
-    pub(super) dead_letters: DeadLetterSources,
-    /// The name of the model.
-    pub(super) model: &'static str,
+    pub(super) holdings: Holdings,
     /// The token that a change must carry. `None` makes the page read-only.
     pub(super) token: Option<Token>,
     pub(super) past_counts: PastCounts,
 }
 
 impl Dashboard {
-    pub(crate) fn new(
-        orchestrations: Orchestrations,
-        dead_letters: DeadLetterSources,
-        model: &'static str,
-        token: Option<Token>,
-    ) -> Self {
-        Self {
-            orchestrations,
-            dead_letters,
-            model,
+    /// # Errors
+    /// When the container holds nothing that the page shows.
+    pub(crate) fn new(holdings: Holdings, token: Option<Token>) -> Result<Self, Failure> {
+        let dashboard = Self {
+            holdings,
             token,
             past_counts: PastCounts::default(),
+        };
+        if dashboard.views().is_empty() {
+            let what = "orchestrations, messages, ordered work or positions of change feeds";
+            return Err(dashboard.holdings.lacks(what));
         }
+        Ok(dashboard)
+    }
+
+    /// The views of what the container holds, in the order of the page.
+    pub(super) fn views(&self) -> Vec<&'static str> {
+        let holds = &self.holdings;
+        let (runs, messages) = (holds.orchestrations.is_some(), holds.messages.is_some());
+        let views = [
+            ("overview", runs),
+            ("instances", runs),
+            ("queues", true),
+            ("outbox", runs || messages),
+            ("inbox", messages),
+            ("work", holds.work.is_some()),
+            ("changes", holds.feeds.is_some()),
+            ("deadletters", runs || messages),
+        ];
+        let held = views[1..]
+            .iter()
+            .any(|(name, held)| *held && *name != "queues");
+        let views = views.into_iter().filter(|(_, is_held)| *is_held && held);
+        views.map(|(name, _)| name).collect()
+    }
+
+    pub(super) fn orchestrations(&self) -> Result<&Orchestrations, Failure> {
+        self.holdings.orchestrations()
+    }
+
+    pub(super) fn dead_letters(&self) -> Result<DeadLetterSources, Failure> {
+        DeadLetterSources::of(&self.holdings)
     }
 }

@@ -1,6 +1,7 @@
 //! Checks of the account, the container and its runtimes. Each finding has a remedy.
 
 mod container;
+mod failures;
 mod finding;
 mod service;
 mod work;
@@ -13,8 +14,8 @@ use serde::Serialize;
 use crate::connection::Connection;
 use crate::dead_letters::DeadLetterSources;
 use crate::exit::{Exit, Failure};
+use crate::holdings::{Holdings, known_model};
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
 use crate::remedy;
 use finding::{Finding, Level};
 
@@ -45,6 +46,8 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
     };
     findings.push(Finding::ok("credentials", "accepted"));
     findings.push(service::clock(client.clock_offset_millis()));
+    let known = known_model(model, &live);
+    let model = known.as_ref().unwrap_or(model);
     let name = &connection.container;
     findings.extend(container::definition(&database, name, model, &live).await?);
     findings.push(container::indexing(&database, &connection.container).await?);
@@ -52,24 +55,26 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
         // The service refuses every request about documents of this model.
         return Ok(Diagnosis { findings });
     }
-    if model.holds_orchestrations().is_ok() {
-        let documents = database.container::<Durable>(&connection.container);
+    let documents = database.container::<Durable>(&connection.container);
+    if live.partition_key.paths.len() == 1 {
         findings.extend(service::rights(&documents).await?);
-        let orchestrations = match Orchestrations::open(connection, model).await {
-            Err(refused) if refused.exit == Exit::Usage => {
-                let remedy = "use a newer version of {cdb}";
-                findings.push(Finding::problem("schema", refused.message, remedy));
-                return Ok(Diagnosis { findings });
-            }
-            opened => opened?,
-        };
-        findings.extend(work::examine(&orchestrations).await?);
-        // Messages that this command cannot read are not a finding: `cdb deadletters` reports them.
-        if let Ok(dead_letters) = DeadLetterSources::of(connection, model, &live).await {
-            findings.push(work::dead_letters(dead_letters.count().await?));
-        }
-        findings.push(service::throttling(&orchestrations.container.usage()));
     }
+    let holdings = match Holdings::of(connection, model, &live).await {
+        Err(refused) if refused.exit == Exit::Usage => {
+            let remedy = "use a newer version of {cdb}";
+            findings.push(Finding::problem("schema", refused.message, remedy));
+            return Ok(Diagnosis { findings });
+        }
+        opened => opened?,
+    };
+    if let Some(orchestrations) = &holdings.orchestrations {
+        findings.extend(work::examine(orchestrations).await?);
+    }
+    if let Ok(dead_letters) = DeadLetterSources::of(&holdings) {
+        findings.push(work::dead_letters(dead_letters.count().await?));
+    }
+    findings.extend(failures::examine(&holdings).await?);
+    findings.push(service::throttling(&documents.usage()));
     Ok(Diagnosis { findings })
 }
 

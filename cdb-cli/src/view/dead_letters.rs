@@ -8,8 +8,9 @@ use cdb_provider::documents::OutboxIntent;
 use serde::Serialize;
 
 use super::outbox::described;
-use crate::dead_letters::{DeadLetterPage, FoundDeadLetter, PageStart};
-use crate::output::{short, table};
+use crate::dead_letters::FoundDeadLetter;
+use crate::output::{MORE, short, table};
+use crate::paging::{PageStart, RowPage};
 use crate::time::span;
 
 /// A page of dead letters, and the start of the next page.
@@ -134,12 +135,12 @@ impl DeadLetterDetail {
     }
 }
 
-impl From<DeadLetterPage> for DeadLetterList {
-    fn from(page: DeadLetterPage) -> Self {
+impl DeadLetterList {
+    pub(crate) fn new(page: &RowPage<FoundDeadLetter>, now: Timestamp) -> Self {
         Self {
-            dead_letters: page.letters.iter().map(Row::of).collect(),
-            next: page.next,
-            now: page.now,
+            dead_letters: page.rows.iter().map(Row::of).collect(),
+            next: page.next.clone(),
+            now,
         }
     }
 }
@@ -169,11 +170,7 @@ impl fmt::Display for DeadLetterList {
             f.write_str(&dead_letter_table(&self.dead_letters, self.now))?;
         }
         match &self.next {
-            // The position is long, so only JSON shows it.
-            Some(_) => writeln!(
-                f,
-                "more follow; --limit lists up to 1000, --json shows the next page's --from"
-            ),
+            Some(_) => writeln!(f, "{MORE}"),
             None => Ok(()),
         }
     }

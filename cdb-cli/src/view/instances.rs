@@ -10,18 +10,24 @@ use cdb_model::{
 };
 use cdb_provider::documents::{AttributeValue, Durable, Instance, Status};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::attribute_filter::meets;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::{short, table};
+use crate::view::standstill::{self, WaitsFor};
 use crate::view::unstarted::{Unstarted, Waiting};
+use crate::view::work_item::shown;
 
 /// The number of instances that a filter without an index reads before it returns what it found.
 const MOST_EXAMINED: usize = 5_000;
 
 /// The number of instances that are read at a time when all are read.
 const LARGE_PAGE: usize = 1_000;
+
+/// The characters of an error in a list.
+const LONGEST_ERROR: usize = 300;
 
 /// The filters of a list.
 #[derive(Clone, Debug, Default)]
@@ -78,6 +84,12 @@ pub(crate) struct Row {
     /// The request units that the instance has been charged, without its last commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_units: Option<f64>,
+    /// The error of a failed instance, in a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What a running instance waits for, in a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<WaitsFor>,
     /// The search attributes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, AttributeValue>,
@@ -112,6 +124,8 @@ impl Row {
             updated_at: instance.updated_at,
             completed_at: instance.completed_at,
             request_units: instance.request_units,
+            error: None,
+            waits_for: None,
             attributes: instance.attributes,
         }
     }
@@ -215,6 +229,38 @@ impl UnindexedFilter {
     }
 }
 
+/// The instances of a page.
+struct Found {
+    instances: Vec<Instance>,
+    next: Option<Continuation>,
+    examined: usize,
+}
+
+impl Found {
+    fn page(self, waits: Vec<Option<WaitsFor>>) -> Page {
+        let waits = waits.into_iter().chain(std::iter::repeat(None));
+        let rows = self.instances.into_iter().zip(waits);
+        let rows = rows.map(|(instance, waits_for)| Row {
+            error: error_of(&instance),
+            waits_for,
+            ..Row::of(instance)
+        });
+        Page {
+            instances: rows.collect(),
+            next: self.next,
+            #[cfg(feature = "dashboard")]
+            examined: self.examined,
+            unstarted: Vec::new(),
+        }
+    }
+}
+
+/// Returns the error of a failed instance, cut for a list.
+fn error_of(instance: &Instance) -> Option<String> {
+    let output = instance.output.as_ref()?;
+    (instance.status == Status::Failed).then(|| short(&shown(output), LONGEST_ERROR))
+}
+
 /// Reads a page of the instances that match a filter.
 pub(crate) async fn list(
     orchestrations: &Orchestrations,
@@ -222,6 +268,28 @@ pub(crate) async fn list(
     rows: usize,
     from: Option<Continuation>,
 ) -> Result<Page, Failure> {
+    let found = find(orchestrations, filter, rows, from).await?;
+    Ok(found.page(Vec::new()))
+}
+
+/// Reads a page of the instances that match a filter, with what the running ones wait for.
+pub(crate) async fn list_with_waits(
+    orchestrations: &Orchestrations,
+    filter: &ListFilter,
+    rows: usize,
+    from: Option<Continuation>,
+) -> Result<Page, Failure> {
+    let found = find(orchestrations, filter, rows, from).await?;
+    let waits = standstill::of(orchestrations, &found.instances).await?;
+    Ok(found.page(waits))
+}
+
+async fn find(
+    orchestrations: &Orchestrations,
+    filter: &ListFilter,
+    rows: usize,
+    from: Option<Continuation>,
+) -> Result<Found, Failure> {
     let query = filter.query()?;
     let (mut instances, mut examined, mut from) = (Vec::new(), 0, from);
     loop {
@@ -236,19 +304,13 @@ pub(crate) async fn list(
         examined += page.rows.len();
         let read = page.rows.into_iter();
         let read = read.map(|stored| orchestrations.readable(stored.document));
-        instances.extend(
-            read.filter(|one| filter.unindexed.matches(one))
-                .map(Row::of),
-        );
+        instances.extend(read.filter(|one| filter.unindexed.matches(one)));
         from = page.next;
         if from.is_none() || instances.len() >= rows || examined >= MOST_EXAMINED {
-            let next = from;
-            return Ok(Page {
+            return Ok(Found {
                 instances,
-                next,
-                #[cfg(feature = "dashboard")]
+                next: from,
                 examined,
-                unstarted: Vec::new(),
             });
         }
     }
@@ -276,7 +338,13 @@ impl fmt::Display for Page {
             writeln!(f, "no instances")?;
         } else {
             let rows: Vec<Vec<String>> = self.instances.iter().map(Row::cells).collect();
-            let titles = ["CREATED", "STATUS", "ORCHESTRATION", "INSTANCE"];
+            let titles = [
+                "CREATED",
+                "STATUS",
+                "ORCHESTRATION",
+                "ATTRIBUTES",
+                "INSTANCE",
+            ];
             f.write_str(&table(&titles, &rows))?;
         }
         Waiting::of(&self.unstarted).fmt(f)?;
@@ -290,14 +358,26 @@ impl fmt::Display for Page {
 
 impl Row {
     fn cells(&self) -> Vec<String> {
-        let status = match self.execution {
-            1 => self.status.to_string(),
-            execution => format!("{} #{execution}", self.status),
+        let status = match (&self.waits_for, &self.error) {
+            (Some(waits_for), _) => waits_for.to_string(),
+            (None, Some(error)) => format!("{}: {}", self.status, short(error, 40)),
+            (None, None) => self.status.to_string(),
         };
+        let status = match self.execution {
+            1 => status,
+            execution => format!("{status} #{execution}"),
+        };
+        let attributes = self.attributes.iter();
+        let attributes = attributes.map(|(name, value)| match serde_json::to_value(value) {
+            Ok(Value::String(text)) => format!("{name}={text}"),
+            Ok(other) => format!("{name}={other}"),
+            Err(_) => name.clone(),
+        });
         vec![
             self.created_at.to_string(),
             status,
             short(&self.orchestration, 40),
+            short(&attributes.collect::<Vec<_>>().join(" "), 80),
             short(&self.id, 120),
         ]
     }

@@ -3,7 +3,6 @@
 //! Items due before `FIRST_DUE` are not work: they belong to the schema gate for older runtimes.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
@@ -188,7 +187,7 @@ fn millis(duration: Duration) -> u64 {
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
-fn milliseconds<S: serde::Serializer>(
+pub(crate) fn milliseconds<S: serde::Serializer>(
     duration: &Option<Duration>,
     to: S,
 ) -> Result<S::Ok, S::Error> {
@@ -200,34 +199,6 @@ fn always_milliseconds<S: serde::Serializer>(
     to: S,
 ) -> Result<S::Ok, S::Error> {
     millis(*duration).serialize(to)
-}
-
-impl fmt::Display for Queues {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let row = |name: &str, count: u64, oldest: Option<Duration>| {
-            vec![
-                name.to_owned(),
-                count.to_string(),
-                oldest.map(span).unwrap_or_default(),
-            ]
-        };
-        let rows = [
-            row("messages due", self.messages.count, self.messages.oldest),
-            row("timers", self.timers, None),
-            row(
-                "activities due",
-                self.activities.count,
-                self.activities.oldest,
-            ),
-            row("activities running", self.running, None),
-            row("outbox", self.outbox.count, self.outbox.oldest),
-        ];
-        f.write_str(&table(&["QUEUE", "COUNT", "OLDEST"], &rows))?;
-        for busy in &self.busy {
-            writeln!(f, "{}", busy.described(self.now))?;
-        }
-        Ok(())
-    }
 }
 
 /// Formats slots as a table.

@@ -162,12 +162,16 @@ impl Account {
         account
     }
 
-    pub(crate) fn database(&self) -> DatabaseClient {
+    pub(crate) fn client(&self) -> CosmosClient {
         let key = MasterKey::new(self.emulator.key()).expect("a key");
         let client = CosmosClient::builder(self.emulator.endpoint())
             .credential(key)
             .build();
-        client.expect("a client").database("duroxide")
+        client.expect("a client")
+    }
+
+    pub(crate) fn database(&self) -> DatabaseClient {
+        self.client().database("duroxide")
     }
 
     pub(crate) async fn container<C: Container>(&self) -> ContainerClient<C> {

@@ -6,6 +6,7 @@ use crate::harness::{cdb, snapshot};
 
 const COMMANDS: &[&str] = &[
     "",
+    "changes",
     "completions",
     "dashboard",
     "deadletters",
@@ -17,6 +18,7 @@ const COMMANDS: &[&str] = &[
     "emulator",
     "export",
     "import",
+    "inbox",
     "instances",
     "instances cancel",
     "instances delete",
@@ -45,6 +47,7 @@ const COMMANDS: &[&str] = &[
     "policy diff",
     "policy print",
     "queues",
+    "work",
 ];
 
 #[tokio::test]

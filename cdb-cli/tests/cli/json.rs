@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use cdb_client::ContainerChange;
 use cdb_model::Container;
@@ -11,6 +13,7 @@ use serde_json::Value;
 
 use crate::fixture::{dead_intent, fill, members};
 use crate::harness::{Account, cdb, snapshot};
+use crate::retrying::{Mixed, coordinator, fail, failing, failing_feed};
 
 /// A command for each form of answer, with its arguments.
 const COMMANDS: &[(&str, &[&str])] = &[
@@ -78,7 +81,16 @@ async fn answer(account: &Account, command: &str, rest: &[&str]) -> Members {
     found
 }
 
-#[tokio::test]
+fn print(list: &mut String, command: &str, members: Members) {
+    writeln!(list, "{command}").expect("text");
+    for (path, names) in members {
+        let names: Vec<String> = names.into_iter().collect();
+        let path = if path.is_empty() { path } else { path + ": " };
+        writeln!(list, "  {path}{}", names.join(" ")).expect("text");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_json_answer_has_the_documented_members() {
     let account = Account::start().await;
     let container = fill(&account).await;
@@ -95,13 +107,27 @@ async fn every_json_answer_has_the_documented_members() {
         .change_container("duroxide", &change)
         .await;
     changed.expect("it is taken");
+    let (messages, work, feeds) = (
+        Account::empty().await,
+        Account::empty().await,
+        Account::empty().await,
+    );
+    let never = Arc::new(AtomicBool::new(false));
+    let _messaging = failing(messages.container::<Mixed>().await, never.clone()).await;
+    let coordinator = coordinator(work.container().await, 3).await;
+    fail(&coordinator, "order-7", "out of stock").await;
+    let _processor = failing_feed(&feeds, never).await;
     let mut list = String::new();
     for (command, rest) in COMMANDS {
-        writeln!(list, "{command}").expect("text");
-        for (path, names) in answer(&account, command, rest).await {
-            let names: Vec<String> = names.into_iter().collect();
-            let path = if path.is_empty() { path } else { path + ": " };
-            writeln!(list, "  {path}{}", names.join(" ")).expect("text");
+        print(&mut list, command, answer(&account, command, rest).await);
+    }
+    for (account, commands) in [
+        (&messages, ["queues", "inbox"]),
+        (&work, ["queues", "work"]),
+        (&feeds, ["queues", "changes"]),
+    ] {
+        for command in commands {
+            print(&mut list, command, answer(account, command, &[]).await);
         }
     }
     snapshot("json-members", &list);

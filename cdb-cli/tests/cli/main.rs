@@ -25,6 +25,7 @@ mod orchestration;
 mod policy;
 mod queues;
 mod replay;
+mod retrying;
 mod rewind;
 mod schema;
 mod selection;

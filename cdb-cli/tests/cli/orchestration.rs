@@ -62,6 +62,12 @@ async fn running_instances_are_replayed_through_the_code_of_the_program() {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
+    let listed = account.cdb("instances list --status running").await;
+    assert_eq!(
+        listed.out.matches("event Approved").count(),
+        2,
+        "{listed:?}"
+    );
     let same = Cli::<Durable>::new("duroxide").orchestrations(orchestrations());
     let replayed = account.run(&same, "instances replay").await;
     assert_eq!(replayed.exit, Exit::Ok, "{replayed:?}");

@@ -1,7 +1,7 @@
 //! The documents of change-feed processors, in a container of their own.
 
 use cdb_client::{FeedCursor, FeedStart};
-use cdb_model::{Container, Document, Lease};
+use cdb_model::{Container, Document, Lease, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::membership::{MemberDocument, MemberRecord};
@@ -62,12 +62,49 @@ pub struct PartDocument {
     /// The position after the last handled change.
     #[document(unindexed)]
     pub cursor: FeedCursor,
+    /// The container whose changes it covers, as its reader knows it. Not stored before the first
+    /// write of a reader. Boxed to keep the container's enum small.
+    #[document(unindexed)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Box<FeedSource>>,
+    /// The last failure, until a later attempt succeeds. Boxed as `source`.
+    #[document(unindexed)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Box<PartFailure>>,
     /// Whether other parts have replaced this one, after its physical partition was split.
     #[document(unindexed)]
     pub divided: bool,
     /// The lease of the reader.
     #[document(lease)]
     pub lease: Lease,
+}
+
+/// The container whose changes a processor handles.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct FeedSource {
+    /// The database.
+    pub database: String,
+    /// The container.
+    pub container: String,
+    /// Whether the processor handles all versions and deletions.
+    pub all_versions: bool,
+}
+
+/// A failed read or a failed handler. Its part waits until a later attempt succeeds.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct PartFailure {
+    /// How many attempts failed since the last success.
+    pub attempts: u32,
+    /// When the last one failed, in the service's time.
+    pub at: Timestamp,
+    /// The error, cut to 1,000 bytes.
+    pub reason: String,
+    /// When the next attempt begins.
+    pub next_attempt: Timestamp,
 }
 
 impl PartDocument {
@@ -77,6 +114,8 @@ impl PartDocument {
             generation,
             borders: cursor.boundaries(),
             cursor,
+            source: None,
+            failure: None,
             divided: false,
             lease: Lease::free(),
         }

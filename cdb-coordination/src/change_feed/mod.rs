@@ -10,9 +10,13 @@ mod processor;
 mod progress;
 mod reader;
 mod settings;
+mod status;
 mod telemetry;
 
-pub use documents::{ChangeFeedState, FeedMember, PartDocument, ProcessorDocument};
+pub use documents::{
+    ChangeFeedState, FeedMember, FeedSource, PartDocument, PartFailure, ProcessorDocument,
+};
 pub use processor::{ChangeProcessor, ChangeProcessorBuilder};
 pub use progress::{PartProgress, feed_progress, reset_feed, versions_progress};
 pub use settings::{ChangeHandlerError, ChangeProcessorConfig};
+pub use status::{FeedPart, feed_parts};

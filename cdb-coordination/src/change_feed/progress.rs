@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use cdb_client::{ChangeRow, ContainerClient, FeedRow, FeedStart, VersionRow};
+use cdb_client::{ChangeRow, ContainerClient, FeedCursor, FeedRow, FeedStart, VersionRow};
 use cdb_model::{Batch, BulkBatch, Container, Document as _, Query, Stored};
 use futures::future::try_join_all;
 
-use super::documents::{ChangeFeedState, PartDocument, ProcessorDocument, ProcessorDocumentKey};
+use super::documents::{
+    ChangeFeedState, PartDocument, PartFailure, ProcessorDocument, ProcessorDocumentKey,
+};
 use super::telemetry::oldest;
 use crate::lease::{LeaseError, execute_once};
 
@@ -23,6 +25,8 @@ pub struct PartProgress {
     pub reader: Option<String>,
     /// The age of the oldest change that is not handled; zero if there is none.
     pub lag: Duration,
+    /// The last failure, until a later attempt succeeds. The changes of the part wait.
+    pub failure: Option<PartFailure>,
 }
 
 /// Returns the progress of each part of the processor `name`, in the order of the hash space; empty
@@ -58,22 +62,32 @@ async fn progress<C: Container, R: ChangeRow<C>>(
     let parts = active_parts(state, name).await?;
     let progress = parts.into_iter().flatten().map(async |part| {
         let part = part.document;
-        let mut feed = source.resume_feed::<R>(part.cursor).page_size(1);
-        let mut page = feed.next_page().await?;
-        while page.rows.is_empty() && !page.is_end {
-            // All documents of the page are of other types.
-            feed = feed.page_size(FOREIGN_PAGE);
-            page = feed.next_page().await?;
-        }
         let is_read = part.lease.is_held(state.now());
+        let lag = lag::<C, R>(source, part.cursor).await?;
         Ok::<_, LeaseError>(PartProgress {
             borders: part.borders,
             reader: part.lease.holder().filter(|_| is_read).map(str::to_owned),
-            lag: oldest::<C, R>(&page.rows)
-                .map_or(Duration::ZERO, |oldest| source.now().since(oldest)),
+            lag,
+            failure: part.failure.map(|failure| *failure),
         })
     });
     try_join_all(progress).await
+}
+
+/// Returns the age of the oldest change behind a position; zero if there is none.
+pub(super) async fn lag<C: Container, R: ChangeRow<C>>(
+    source: &ContainerClient<C>,
+    cursor: FeedCursor,
+) -> Result<Duration, cdb_client::Error> {
+    let mut feed = source.resume_feed::<R>(cursor).page_size(1);
+    let mut page = feed.next_page().await?;
+    while page.rows.is_empty() && !page.is_end {
+        // All documents of the page are of other types.
+        feed = feed.page_size(FOREIGN_PAGE);
+        page = feed.next_page().await?;
+    }
+    let oldest = oldest::<C, R>(&page.rows);
+    Ok(oldest.map_or(Duration::ZERO, |oldest| source.now().since(oldest)))
 }
 
 /// Moves the processor `name` to `start`. Processes that run it finish the changes that they handle,

@@ -8,11 +8,12 @@ use cdb_model::{Batch, Container, Document as _, Patch};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::documents::{ChangeFeedState, PartDocument};
+use super::documents::{ChangeFeedState, PartDocument, PartFailure};
 use super::settings::{ChangeHandlerError, Settings};
 use super::telemetry::{PartMetrics, oldest};
 use crate::handlers::catch_panic;
 use crate::lease::{LeaseError, LeaseGuard};
+use crate::outbox::shortened;
 use crate::timing::{LAG_INTERVAL, SHORTEST_RENEWAL_PAUSE};
 
 /// The most parts that replace one: so many documents fit into a batch with the divided one.
@@ -26,8 +27,8 @@ enum Step {
     Handled,
     /// There are no changes.
     AtEnd,
-    /// The page is read again.
-    Failed,
+    /// The page is read again after this time.
+    Failed(Duration),
     /// The page was handled, and other parts replace this one.
     Divided,
 }
@@ -38,7 +39,10 @@ pub(super) struct Reader<C, R> {
     guard: Guard,
     feed: ChangeFeed<C, R>,
     metrics: PartMetrics,
+    /// Failed attempts since the last success.
     failures: u32,
+    /// Whether the part's document has a failure.
+    is_failure_stored: bool,
 }
 
 impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
@@ -47,9 +51,10 @@ impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
         Self {
             feed: settings.resume(part.cursor.clone()),
             metrics: PartMetrics::new(&part.processor, &part.borders),
+            failures: part.failure.as_ref().map_or(0, |last| last.attempts),
+            is_failure_stored: part.failure.is_some(),
             settings,
             guard,
-            failures: 0,
         }
     }
 
@@ -64,7 +69,7 @@ impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
                 Step::Divided => return Ok(()),
                 Step::Handled => continue,
                 Step::AtEnd => self.settings.config.poll_interval,
-                Step::Failed => self.settings.retry_delay(self.failures),
+                Step::Failed(delay) => delay,
             };
             // The end of the pause does not interrupt a renewal: a write of the lease with an unknown
             // outcome could not be released.
@@ -79,21 +84,21 @@ impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
         let page = match renewing(&mut self.guard, self.feed.next_page()).await? {
             Ok(page) => page,
             Err(error) => {
-                self.failed("cannot read the change feed", &error);
-                return Ok(Step::Failed);
+                return self.failed("cannot read the change feed", &error).await;
             }
         };
         let count = page.rows.len();
         if let Err(error) = self.handle_all(page.rows).await? {
-            self.failed("the handler of changes failed", &*error);
             self.feed = self.settings.resume(before);
-            return Ok(Step::Failed);
+            return self.failed("the handler of changes failed", &*error).await;
         }
         self.failures = 0;
         // The position at the end moves too. It is stored when it is the first one, which decides
         // where `FeedStart::Now` is, or when it divides the part.
-        let is_stored =
-            !page.is_end || !before.is_started() || self.feed.cursor().parts(2).len() > 1;
+        let is_stored = !page.is_end
+            || !before.is_started()
+            || self.is_failure_stored
+            || self.feed.cursor().parts(2).len() > 1;
         let is_divided = is_stored && self.store().await?;
         self.metrics.handled(count);
         Ok(match (is_divided, page.is_end) {
@@ -138,7 +143,7 @@ impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
         loop {
             match self.try_store().await {
                 Err(error) if !is_final(&error) && !self.guard.remaining().is_zero() => {
-                    self.failed("cannot store the position", &error);
+                    self.note_failure("cannot store the position", &error);
                     let delay = self.settings.retry_delay(self.failures);
                     sleep(delay.min(self.guard.remaining())).await;
                 }
@@ -156,22 +161,66 @@ impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
         let cursor = self.feed.cursor();
         let parts = cursor.parts(MOST_PARTS);
         if parts.len() < 2 {
-            let moved = Patch::new().set(PartDocument::CURSOR, cursor.clone());
+            let mut moved = Patch::new().set(PartDocument::CURSOR, cursor.clone());
+            if self.is_failure_stored {
+                moved = moved.set(PartDocument::FAILURE, None);
+            }
+            let moved = self.with_source(moved);
             self.guard.run(moved).await?;
+            self.is_failure_stored = false;
             return Ok(false);
         }
         let divided = Patch::new().set(PartDocument::DIVIDED, true);
         let part = self.guard.document();
         let mut batch = Batch::new(part.partition_key());
         for cursor in parts {
-            let part = PartDocument::new(&part.processor, part.generation, cursor);
+            let part = PartDocument {
+                source: Some(Box::new(self.settings.feed_source())),
+                ..PartDocument::new(&part.processor, part.generation, cursor)
+            };
             batch.add(part.create())?;
         }
         self.guard.try_release_with((divided, batch)).await?;
         Ok(true)
     }
 
-    fn failed(&mut self, what: &str, error: &(dyn std::error::Error + 'static)) {
+    /// Adds the container of the feed to a patch, unless the part's document had it when its lease
+    /// began.
+    fn with_source(&self, patch: Patch<PartDocument>) -> Patch<PartDocument> {
+        let source = Box::new(self.settings.feed_source());
+        if self.guard.document().source.as_ref() == Some(&source) {
+            return patch;
+        }
+        patch.set(PartDocument::SOURCE, Some(source))
+    }
+
+    /// Notes and stores a failed attempt. The write also renews the lease.
+    async fn failed(
+        &mut self,
+        what: &str,
+        error: &(dyn std::error::Error + Send + Sync + 'static),
+    ) -> Result<Step, LeaseError> {
+        self.note_failure(what, error);
+        let delay = self.settings.retry_delay(self.failures);
+        let at = self.settings.source.now();
+        let failure = PartFailure {
+            attempts: self.failures,
+            at,
+            reason: shortened(&format!("{what}: {error}")),
+            next_attempt: at + delay,
+        };
+        let patch = Patch::new().set(PartDocument::FAILURE, Some(Box::new(failure)));
+        let patch = self.with_source(patch);
+        match self.guard.run(patch).await {
+            Ok(()) => self.is_failure_stored = true,
+            Err(error) if is_final(&error) => return Err(error),
+            // The lease lasts as long as before, and the next failure is stored again.
+            Err(error) => tracing::debug!(%error, "the failure of a part was not stored"),
+        }
+        Ok(Step::Failed(delay))
+    }
+
+    fn note_failure(&mut self, what: &str, error: &(dyn std::error::Error + 'static)) {
         self.failures = self.failures.saturating_add(1);
         self.metrics.failed();
         let part = self.guard.document();

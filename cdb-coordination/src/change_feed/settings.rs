@@ -6,6 +6,7 @@ use cdb_client::{ChangeFeed, ChangeRow, ContainerClient, FeedCursor, FeedStart};
 use cdb_model::Container;
 use futures::future::BoxFuture;
 
+use super::documents::FeedSource;
 use crate::membership::MembershipConfig;
 use crate::outbox::{Jitter, RetryPolicy};
 use crate::timing::{
@@ -82,6 +83,15 @@ impl<C: Container, R: ChangeRow<C>> Settings<C, R> {
     pub(super) fn resume(&self, cursor: FeedCursor) -> ChangeFeed<C, R> {
         let feed = self.source.resume_feed(cursor);
         feed.page_size(self.config.page_size)
+    }
+
+    /// The container of the feed, as it is stored.
+    pub(super) fn feed_source(&self) -> FeedSource {
+        FeedSource {
+            database: self.source.database().to_owned(),
+            container: self.source.name().to_owned(),
+            all_versions: R::ALL_VERSIONS,
+        }
     }
 
     pub(super) fn retry_delay(&self, failures: u32) -> Duration {

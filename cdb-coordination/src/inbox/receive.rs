@@ -12,7 +12,7 @@ use super::partition::incoming;
 use super::received::{Arrival, Handled};
 use crate::handlers::Failed;
 use crate::lease::is_lost_race;
-use crate::message::{Dead, Incoming, MessageDocument, Seen, Side};
+use crate::message::{Dead, MessageDocument, Seen, Side};
 use crate::messaging::Inner;
 use crate::outbox::{OutboxBatch, Streams, Terms, shortened};
 use crate::telemetry;
@@ -79,9 +79,7 @@ where
                 Attempted::Stale { .. } | Attempted::Failed(_) => Ok(Step::Waits),
             };
         }
-        // Starts without a result: their processes died, perhaps because of the message.
-        let Incoming { started, tries, .. } = &claimed.incoming;
-        let unfinished = started.saturating_sub(1).saturating_sub(tries.counted);
+        let unfinished = claimed.incoming.unfinished();
         if unfinished >= self.config.retry.max_attempts {
             let reason = format!("its handler was started {unfinished} times without a result");
             return self

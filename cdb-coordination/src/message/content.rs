@@ -172,7 +172,27 @@ impl Dead {
     }
 }
 
+impl Outgoing {
+    /// How many attempts to deliver the message failed.
+    pub(crate) fn failed_attempts(&self) -> u32 {
+        self.tries.failed
+    }
+}
+
 impl Incoming {
+    /// How many attempts to receive the message failed, with those whose process ended before the
+    /// handler returned.
+    pub(crate) fn failed_attempts(&self) -> u32 {
+        self.tries.failed.saturating_add(self.unfinished())
+    }
+
+    /// How many earlier starts of the handler have no result: their processes ended, perhaps because
+    /// of the message.
+    pub(crate) fn unfinished(&self) -> u32 {
+        let earlier = self.started.saturating_sub(1);
+        earlier.saturating_sub(self.tries.counted)
+    }
+
     /// Returns `true` if the process `me` may handle the message before it is due for other
     /// processes.
     pub(crate) fn is_claimed_by(&self, me: &str, due: Timestamp, now: Timestamp) -> bool {

@@ -55,6 +55,15 @@ pub struct MessageDocument<C> {
     #[document(index)]
     #[serde(rename = "mailDead", default, skip_serializing_if = "Option::is_none")]
     pub(crate) dead_lettered_at: Option<Timestamp>,
+    /// How many attempts failed; only on messages that are retried. Derived from the content, which
+    /// is not indexed.
+    #[document(index)]
+    #[serde(
+        rename = "mailFailed",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) failed_attempts: Option<u32>,
     #[document(ttl)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u32>,
@@ -88,6 +97,7 @@ impl<C: Container> MessageDocument<C> {
             send_due: None,
             receive_due: None,
             dead_lettered_at: None,
+            failed_attempts: None,
             ttl: None,
             content: Box::new(content),
         }
@@ -96,8 +106,10 @@ impl<C: Container> MessageDocument<C> {
     pub(crate) fn outgoing(content: Outgoing, due: Timestamp) -> Self {
         let envelope = &content.envelope;
         let (partition, slot) = (envelope.from.partition.clone(), envelope.id().to_string());
+        let failed = content.failed_attempts();
         let mut document = Self::new(partition, slot, Content::Outgoing(content));
         document.send_due = Some(due);
+        document.failed_attempts = (failed > 0).then_some(failed);
         document
     }
 
@@ -111,8 +123,10 @@ impl<C: Container> MessageDocument<C> {
     pub(crate) fn incoming(content: Incoming, due: Timestamp) -> Self {
         let envelope = &content.envelope;
         let (partition, slot) = (envelope.to.partition.clone(), envelope.id().to_string());
+        let failed = content.failed_attempts();
         let mut document = Self::new(partition, slot, Content::Incoming(content));
         document.receive_due = Some(due);
+        document.failed_attempts = (failed > 0).then_some(failed);
         document
     }
 

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use super::config::MessagingConfig;
 use super::inner::Inner;
+use super::retrying::Retrying;
 use crate::handlers::{Failed, Handlers};
 use crate::inbox::{Arrival, Handled, Hints, Received};
 use crate::message::{Address, DocumentMessage, Message, MessageDocument};
@@ -381,6 +382,11 @@ where
     /// The dead letters of the container.
     pub fn dead_letters(&self) -> DeadLetters<C> {
         DeadLetters::new(self.inner.container.clone(), self.inner.config)
+    }
+
+    /// The messages of the container that are retried.
+    pub fn retrying(&self) -> Retrying<C> {
+        Retrying::new(self.inner.container.clone())
     }
 
     /// Stops, and waits for the work in progress. Other processes deliver and receive the remaining

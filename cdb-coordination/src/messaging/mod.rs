@@ -6,6 +6,7 @@ mod form;
 mod idle;
 mod inner;
 mod once;
+mod retrying;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -14,3 +15,4 @@ pub use builder::{Messaging, MessagingBuilder};
 pub use config::MessagingConfig;
 pub(crate) use form::agree_on_form;
 pub(crate) use inner::Inner;
+pub use retrying::{Retrying, RetryingMessage};

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_client::FeedStart;
-use cdb_coordination::{ChangeProcessor, ChangeProcessorConfig, feed_progress};
+use cdb_coordination::{
+    ChangeProcessor, ChangeProcessorConfig, FeedPart, feed_parts, feed_progress,
+};
 use tokio::time::{Instant, sleep};
 
 use crate::plant::{IsDead, Network, PROCESSOR, Site, config, note, reading};
@@ -309,4 +311,76 @@ async fn durations_that_do_not_fit_are_refused_when_a_processor_starts() {
         .start(async |_| Ok(()));
     let error = started.unwrap_err().to_string();
     assert!(error.contains("longer than `lease`"), "{error}");
+}
+
+/// Waits until the part of a site with one physical partition meets a condition.
+async fn until_part(site: &Site, is_met: impl Fn(&FeedPart) -> bool) -> FeedPart {
+    let client = site.backend.builder().build().unwrap();
+    for _ in 0..1_200 {
+        let mut parts = feed_parts(&client, &site.state).await.unwrap();
+        if parts.len() == 1 && is_met(&parts[0]) {
+            return parts.remove(0);
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{:#?}", feed_parts(&client, &site.state).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_handler_is_shown_with_its_error_until_it_succeeds() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    site.write(0..3, 1).await;
+    let (plant, state) = site.process(&IsDead::default());
+    let is_fixed = Arc::new(AtomicU64::new(0));
+    let (fixed, record) = (is_fixed.clone(), site.record.clone());
+    let start = move || {
+        let (fixed, record) = (fixed.clone(), record.clone());
+        ChangeProcessor::builder(PROCESSOR, &plant, &state)
+            .config(config("a"))
+            .start(move |changes| {
+                let handled = match fixed.load(Ordering::SeqCst) {
+                    0 => Err(format!("no such sensor{}", "!".repeat(5_000)).into()),
+                    _ => note(&record, "a", changes),
+                };
+                async move { handled }
+            })
+            .expect("the durations fit")
+    };
+    let processor = start();
+    let part = until_part(&site, |part| part.failure.is_some()).await;
+    let failure = part.failure.unwrap();
+    assert_eq!(failure.attempts, 1);
+    let reason = "the handler of changes failed: no such sensor!";
+    assert!(failure.reason.starts_with(reason), "{}", failure.reason);
+    assert_eq!(failure.reason.len(), 1000);
+    assert!(failure.next_attempt > failure.at, "{failure:?}");
+    assert_eq!(part.source.unwrap().container, "plant");
+    assert!(part.reader.unwrap().starts_with("a ("));
+    let progress = feed_progress(PROCESSOR, &site.plant, &site.state).await;
+    assert!(progress.unwrap()[0].failure.is_some());
+    let part = until_part(&site, |part| part.lag > Some(Duration::from_secs(10))).await;
+    assert!(part.failure.unwrap().attempts > 1);
+    processor.stop().await;
+    is_fixed.store(1, Ordering::SeqCst);
+    let processor = start();
+    let part = until_part(&site, |part| part.failure.is_none()).await;
+    assert_eq!(part.lag, Some(Duration::ZERO));
+    processor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_that_cannot_be_read_is_shown_until_it_can() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    set(&site.network.feed_reads, Network::Fails);
+    let processor = site.join("a", &IsDead::default());
+    let part = until_part(&site, |part| part.failure.is_some()).await;
+    let reason = part.failure.unwrap().reason;
+    assert!(reason.contains("cannot read the change feed"), "{reason}");
+    set(&site.network.feed_reads, Network::Works);
+    until_part(&site, |part| part.failure.is_none()).await;
+    processor.stop().await;
 }

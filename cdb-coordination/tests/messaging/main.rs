@@ -6,6 +6,7 @@ mod handler_names;
 mod house;
 mod publish;
 mod refused;
+mod retrying;
 #[path = "../silence/mod.rs"]
 mod silence;
 mod silent;

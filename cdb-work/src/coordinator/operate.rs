@@ -1,83 +1,43 @@
-//! Operations for administrators: list messages that are set aside, redrive or discard them, delete
-//! idle streams.
-//!
-//! Every operation is one conditional write. Any coordinator may redrive or discard a message; the
-//! holder of its partition notices with its next sweep.
+//! Operations for administrators on a coordinator: those of [`WorkAdmin`], and the deletion of idle
+//! streams.
 
 use std::time::Duration;
 
-use cdb_model::{Batch, Filter, Patch, Query, Timestamp};
-
+use super::admin::WorkAdmin;
 use super::handle::WorkCoordinator;
 use crate::error::WorkError;
-use crate::memory::plan::{message_key, stream_key};
-use crate::memory::unreadable::partial;
-use crate::streams::documents::{Work, WorkMessage, WorkStream};
-use crate::streams::status::WorkStatus;
-use crate::streams::stream::StreamKey;
+use crate::streams::documents::WorkMessage;
 
 impl WorkCoordinator {
-    /// Returns messages that failed too often and hold their streams, with the reason of the last
-    /// failure. An unreadable message has the fields that can be read, and the whole document as
-    /// its body.
+    /// The failed messages of the container.
+    pub fn admin(&self) -> WorkAdmin {
+        let inner = &self.inner;
+        WorkAdmin::new(inner.container.clone()).remember(inner.config.remember)
+    }
+
+    /// Returns the first page of [`WorkAdmin::set_aside`].
     ///
     /// # Errors
     /// When the query fails.
     pub async fn set_aside(&self, most: u32) -> Result<Vec<WorkMessage>, WorkError> {
-        let query = Query::<WorkMessage>::across_partitions()
-            // Not `is_defined`: null, which is also the value after a decision, comes first.
-            .filter(WorkMessage::DEAD_SINCE.gt(Timestamp::default()))
-            .order_by(WorkMessage::DEAD_SINCE.asc())
-            .limit(most);
-        let rows = self.inner.container.query(query).row_by_row().all().await?;
-        let messages = rows.into_iter().filter_map(|row| match row {
-            Ok(row) => Some(row.document),
-            Err(unreadable) => partial(&unreadable),
-        });
-        Ok(messages
-            .filter(|message| message.dead_since.is_some())
-            .collect())
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        Ok(self.admin().set_aside(most, None).await?.rows)
     }
 
-    /// Retries a message that was set aside, with all its attempts.
+    /// As [`WorkAdmin::redrive`].
     ///
     /// # Errors
     /// [`WorkError::NotSetAside`] when the message is not set aside, or no longer.
     pub async fn redrive(&self, message: &WorkMessage) -> Result<(), WorkError> {
-        let container = &self.inner.container;
-        let now = container.now();
-        let patch = Patch::<WorkMessage>::new()
-            .set(WorkMessage::WAITING_SINCE, Some(now))
-            .set(WorkMessage::DUE_AT, now)
-            .set(WorkMessage::ATTEMPTS, 0)
-            .set(WorkMessage::STARTED_UNDER, None)
-            .set(WorkMessage::DEAD_SINCE, None)
-            .when(is_set_aside(message));
-        let patched = container.run(patch.at(&message_key(message))).await;
-        refused(patched.map(drop), message)
+        self.admin().redrive(message).await
     }
 
-    /// Completes a message that was set aside without handling it: its stream goes on.
+    /// As [`WorkAdmin::discard`].
     ///
     /// # Errors
     /// [`WorkError::NotSetAside`] when the message is not set aside, or no longer.
     pub async fn discard(&self, message: &WorkMessage) -> Result<(), WorkError> {
-        let key = StreamKey::new(message.lane, &message.stream);
-        let ended = Patch::<WorkMessage>::new()
-            .set(WorkMessage::STATUS, message.status | WorkStatus::SKIPPED)
-            .set(WorkMessage::BODY, String::new())
-            .set(WorkMessage::DEAD_SINCE, None)
-            .set(WorkMessage::TTL, Some(self.inner.config.remember_seconds()))
-            .when(is_set_aside(message));
-        let next = Patch::<WorkStream>::new()
-            .set(WorkStream::DONE, message.sequence)
-            .set(WorkStream::TOUCHED, self.inner.container.now())
-            .when(WorkStream::DONE.eq(message.sequence - 1));
-        let mut batch = Batch::<Work>::new(message.partition.as_str());
-        batch.add(ended.at(&message_key(message)))?;
-        batch.add(next.at(&stream_key(&key, &message.partition)))?;
-        let executed = self.inner.container.execute(&batch).await;
-        refused(executed.map(drop), message)
+        self.admin().discard(message).await
     }
 
     /// Deletes the documents of streams without messages that were idle for `at_rest`, up to 99 in
@@ -97,24 +57,5 @@ impl WorkCoordinator {
             forgotten += self.inner.forget_in(partition, before).await?;
         }
         Ok(forgotten)
-    }
-}
-
-/// Matches the time at which the message was set aside, not a later one.
-fn is_set_aside(message: &WorkMessage) -> Filter<WorkMessage> {
-    match message.dead_since {
-        Some(since) => WorkMessage::DEAD_SINCE.eq(since),
-        None => Filter::none(),
-    }
-}
-
-fn refused(result: Result<(), cdb_client::Error>, message: &WorkMessage) -> Result<(), WorkError> {
-    match result {
-        Err(error) if error.is_precondition_failed() || error.is_not_found() => {
-            Err(WorkError::NotSetAside {
-                message_id: message.message_id.clone(),
-            })
-        }
-        other => Ok(other?),
     }
 }

@@ -360,6 +360,7 @@ fn message(new: &NewWork, sequence: u64, context: &PlanContext<'_>) -> WorkMessa
         // From when it is due, so that searches leave it out until then.
         waiting_since: Some(context.now.max(new.due_at.unwrap_or_default())),
         due_at: new.due_at.unwrap_or(context.now),
+        retrying: false,
         dead_since: None,
         status: WorkStatus::STORED,
         needs: new.needs,
@@ -418,6 +419,12 @@ pub(crate) fn advance_event_head(
 fn change(report: &NotedReport, remember: u32) -> Patch<WorkMessage> {
     let message = &report.message;
     let patch = Patch::new().set(WorkMessage::STATUS, message.status);
+    let ends = matches!(report.change, Change::End | Change::SetAside);
+    let patch = if ends && message.retrying {
+        patch.set(WorkMessage::RETRYING, false)
+    } else {
+        patch
+    };
     match report.change {
         Change::Progress => patch,
         Change::Start => patch
@@ -433,7 +440,8 @@ fn change(report: &NotedReport, remember: u32) -> Patch<WorkMessage> {
             .set(WorkMessage::ATTEMPTS, message.attempts)
             .set(WorkMessage::STARTED_UNDER, None)
             .set(WorkMessage::LAST_FAILURE, message.last_failure.clone())
-            .set(WorkMessage::DUE_AT, message.due_at),
+            .set(WorkMessage::DUE_AT, message.due_at)
+            .set(WorkMessage::RETRYING, true),
         Change::SetAside => patch
             .set(WorkMessage::ATTEMPTS, message.attempts)
             .set(WorkMessage::STARTED_UNDER, None)

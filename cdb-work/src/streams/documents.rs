@@ -245,7 +245,7 @@ pub struct WorkStream {
 /// let forged = WorkMessage { // `NewWork::inbox("order-7", "paid-1")` instead
 ///     partition: "work-000".into(), lane: Lane::Inbox, stream: "order-7".into(),
 ///     message_id: "paid-1".into(), sequence: 1, waiting_since: None, due_at: Default::default(),
-///     dead_since: None, status: WorkStatus::NONE, needs: WorkStatus::RECEIVER_DONE, attempts: 0,
+///     retrying: false, dead_since: None, status: WorkStatus::NONE, needs: WorkStatus::RECEIVER_DONE, attempts: 0,
 ///     started_under: None, last_failure: None, kind: String::new(), context: Default::default(),
 ///     body: String::new(), token: String::new(), ttl: None,
 /// };
@@ -277,6 +277,10 @@ pub struct WorkMessage {
     pub waiting_since: Option<Timestamp>,
     /// The earliest time of the next attempt.
     pub due_at: Timestamp,
+    /// Whether an attempt failed and the message is retried, at `due_at`.
+    #[document(index)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retrying: bool,
     /// Since when the message is set aside after too many failures. It holds its stream.
     #[document(index)]
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,7 +15,7 @@ use super::documents::{Lane, WorkMessage};
 use super::status::WorkStatus;
 use super::stream::{
     Change, ClaimState, LeftOut, Next, Out, Progress, Selection, Stream, StreamClaim, StreamKey,
-    Suspect, Taken, Verdict, is_suspect,
+    Suspect, Taken, Verdict, bounded, is_suspect,
 };
 use crate::timing::SUSPECT_ALONE;
 
@@ -401,10 +401,10 @@ impl Streams {
         let message = stream.before_change(sequence)?;
         message.attempts += 1;
         message.started_under = None;
-        message.last_failure = Some(reason);
+        message.last_failure = Some(bounded(reason));
         let change = match judge(message) {
             Verdict::Retry { due_at } => {
-                message.due_at = due_at;
+                (message.due_at, message.retrying) = (due_at, true);
                 Change::Retry
             }
             Verdict::SetAside { now } => {

@@ -312,6 +312,17 @@ pub(crate) struct Suspect {
     pub(crate) claimed_at: Instant,
 }
 
+/// The most bytes of a stored failure: a message must stay below the size limit of documents.
+const FAILURE_BYTES: usize = 1000;
+
+/// Cuts the reason of a failure at a character boundary.
+pub(crate) fn bounded(mut reason: String) -> String {
+    let fits = |at: &usize| reason.is_char_boundary(*at);
+    let end = (0..=FAILURE_BYTES.min(reason.len())).rev().find(fits);
+    reason.truncate(end.unwrap_or_default());
+    reason
+}
+
 /// Whether a message may have ended its last process.
 pub(crate) fn is_suspect(message: &WorkMessage) -> bool {
     message.attempts > 0 && message.last_failure.as_deref() == Some(OWNER_LOST)

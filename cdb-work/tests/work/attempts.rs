@@ -7,7 +7,8 @@ use cdb_client::async_trait;
 use cdb_coordination::{LeaseProvider, SlotSet};
 use cdb_model::{Document as _, Query, Timestamp};
 use cdb_work::{
-    Delivery, FlushStrategy, Lane, NewWork, Work, WorkBatch, WorkConfig, WorkError, WorkMessage,
+    Delivery, FlushStrategy, Lane, NewWork, Work, WorkBatch, WorkConfig, WorkCoordinator,
+    WorkError, WorkMessage,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -62,6 +63,72 @@ async fn a_message_whose_claims_are_dropped_is_retried_with_waits_and_then_set_a
     assert_eq!(claimed.message().message_id, "1");
     work.immediate().report(claimed.done()).await.unwrap();
     assert_eq!(next(&work).await.message().message_id, "2");
+}
+
+/// Waits until this many messages are retried.
+async fn until_retrying(work: &WorkCoordinator, count: usize) -> Vec<WorkMessage> {
+    for _ in 0..1_200 {
+        let retrying = work.admin().retrying(10, None).await.unwrap().rows;
+        if retrying.len() == count {
+            return retrying;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("never {count} messages");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_listed_from_its_first_failure_to_its_success() {
+    let env = TestEnv::start_on(2).await;
+    let mut settings = config();
+    settings.retry.first_delay = Duration::from_secs(60);
+    let work = env.open(settings).await;
+    for stream in ["a", "b"] {
+        work.immediate().store(message(stream, 1)).await.unwrap();
+    }
+    work.immediate().store(message("a", 2)).await.unwrap();
+    let reason = "ö".repeat(800);
+    for claimed in work.claim(2, Duration::from_secs(5)).await {
+        let is_failing = claimed.message().stream == "a";
+        let report = if is_failing {
+            claimed.failed(reason.clone())
+        } else {
+            applied(claimed)
+        };
+        work.immediate().report(report).await.unwrap();
+    }
+    let listed = until_retrying(&work, 1).await;
+    let failed = &listed[0];
+    assert_eq!((&*failed.stream, failed.attempts), ("a", 1));
+    let stored = failed.last_failure.as_deref().unwrap();
+    assert_eq!(stored.len(), 1000, "the reason is cut");
+    assert!(failed.due_at > env.shop.now(), "{failed:?}");
+    let counts = work.admin().counts().await.unwrap();
+    assert_eq!((counts.waiting, counts.retrying), (2, 1), "{counts:?}");
+    assert_eq!(counts.blocked_streams(), 1, "{counts:?}");
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    let claimed = next(&work).await;
+    assert_eq!(until_retrying(&work, 1).await.len(), 1, "the attempt runs");
+    work.immediate().report(applied(claimed)).await.unwrap();
+    until_retrying(&work, 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_set_aside_is_not_retried_and_blocks_its_stream() {
+    let env = TestEnv::start().await;
+    let work = env.open(three_attempts()).await;
+    work.immediate().store(message("a", 1)).await.unwrap();
+    for _ in 0..3 {
+        let failed = next(&work).await.failed("no stock");
+        work.immediate().report(failed).await.unwrap();
+    }
+    let counts = work.admin().counts().await.unwrap();
+    assert_eq!((counts.retrying, counts.set_aside), (0, 1), "{counts:?}");
+    assert_eq!(counts.blocked_streams(), 1);
+    let aside = work.admin().set_aside(10, None).await.unwrap().rows;
+    assert!(!aside[0].retrying);
+    work.redrive(&aside[0]).await.unwrap();
+    assert_eq!(until_retrying(&work, 0).await.len(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ use crate::model::Model;
 use crate::orchestrations::Orchestrations;
 use crate::output::{Console, counted};
 use crate::time::parse_span;
-use crate::view::instances::{ListFilter, UnindexedFilter, list, list_all};
+use crate::view::instances::{ListFilter, UnindexedFilter, list, list_all, list_with_waits};
 use crate::view::unstarted;
 
 /// The number of newest instances whose attributes are named.
@@ -223,7 +223,7 @@ impl List {
             list_all(orchestrations, &filter, progress).await?
         } else {
             let rows = usize::from(self.limit);
-            list(orchestrations, &filter, rows, self.from.clone()).await?
+            list_with_waits(orchestrations, &filter, rows, self.from.clone()).await?
         };
         if page.instances.is_empty() && self.from.is_none() {
             self.filters.explain_empty(orchestrations, console).await?;

@@ -7,10 +7,11 @@ import { instance } from "./instance.js";
 import { letter, letters } from "./deadletters.js";
 import { overview } from "./overview.js";
 import { outbox, queues } from "./queues.js";
+import { changes, inbox, work } from "./retrying.js";
 
 const main = document.getElementById("main");
 const status = document.getElementById("status");
-let about = { actions: false };
+let about = { actions: false, views: ["overview"] };
 let shown = 0;
 // What ends with the shown view: timers and streams.
 let ends = [];
@@ -24,10 +25,14 @@ function say(text, error = false) {
 
 function view() {
   const [path, query] = location.hash.slice(1).split("?");
-  const [, name, id] = path.split("/");
+  const [, wanted, id] = path.split("/");
+  const name = about.views.includes(wanted) ? wanted : about.views[0];
   const parameters = new URLSearchParams(query);
   if (name === "queues") return ["queues", (turn) => queues(turn)];
   if (name === "outbox") return ["outbox", (turn) => outbox(turn, parameters)];
+  if (name === "inbox") return ["inbox", (turn) => inbox(turn, parameters)];
+  if (name === "work") return ["work", (turn) => work(turn, parameters)];
+  if (name === "changes") return ["changes", (turn) => changes(turn, parameters)];
   if (name === "deadletters" && id) return ["deadletters", (turn) => letter(turn, decodeURIComponent(id), about)];
   if (name === "deadletters") return ["deadletters", (turn) => letters(turn, parameters, about)];
   if (name === "instances" && id) return ["instances", (turn) => instance(turn, decodeURIComponent(id), parameters, about)];
@@ -107,6 +112,8 @@ try {
   about = await ask("about");
   document.title = `${about.container} – cdb`;
   document.getElementById("where").textContent = `${about.database} / ${about.container}`;
+  for (const link of document.querySelectorAll("nav a")) link.hidden = !about.views.includes(link.dataset.view);
+  document.querySelector("h1 a").href = `#/${about.views[0]}`;
   document.getElementById("mode").textContent = about.actions ? "actions allowed" : "read-only";
 } catch (error) { say(error.message, true); }
 show();

@@ -2,6 +2,7 @@
 
 import { ask } from "./ask.js";
 import { clock, h, refresh, span, table, to } from "./dom.js";
+import { messages } from "./retrying.js";
 
 const EVERY = 3000;
 
@@ -10,17 +11,20 @@ export async function queues(turn) {
   turn.put(h("h2", {}, "Queues"), place);
   await turn.every(EVERY, async () => {
     const work = await ask("queues");
-    refresh(place, tiles(work.queues), busy(work), slots(work.queues.slots), members(work.members));
-    turn.say(`as of ${clock(work.members.now, false)}, every ${EVERY / 1000} s`);
+    refresh(place, tiles(work.queues), work.queues.busy && busy(work), work.queues.slots && slots(work.queues.slots), work.members && members(work.members));
+    turn.say(`as of ${clock(work.now, false)}, every ${EVERY / 1000} s`);
   });
 }
 
 function tiles(of) {
   const tile = (name, count, oldest) => h("div", { class: "tile" }, h("b", {}, count.toLocaleString("en")), name, " ",
     oldest !== undefined && h("span", { class: oldest > 60000 && "late" }, `oldest ${span(oldest)}`));
-  return [h("div", { class: "tiles" }, tile("messages due", of.messages.count, of.messages.oldestMs), tile("timers", of.timers),
-    tile("activities due", of.activities.count, of.activities.oldestMs), tile("activities running", of.running),
-    tile("outbox", of.outbox.count, of.outbox.oldestMs))];
+  return [h("div", { class: "tiles" },
+    of.messages && [tile("messages due", of.messages.count, of.messages.oldestMs), tile("timers", of.timers),
+      tile("activities due", of.activities.count, of.activities.oldestMs), tile("activities running", of.running), tile("outbox", of.outbox.count, of.outbox.oldestMs)],
+    of.messaging && [tile("outbox retrying", of.messaging.outboxRetrying), tile("inbox retrying", of.messaging.inboxRetrying)],
+    of.work && [tile("work waiting", of.work.waiting.count, of.work.waiting.oldestMs), tile("work retrying", of.work.retrying), tile("work set aside", of.work.setAside), tile("streams blocked", of.work.blockedStreams)],
+    of.changeFeed && [tile("change feed parts", of.changeFeed.parts, of.changeFeed.lagMs), tile("parts failing", of.changeFeed.failing)])];
 }
 
 // Describes what the workers run while due activities wait for them.
@@ -53,10 +57,11 @@ export async function outbox(turn, parameters) {
   const page = await ask("outbox", { from: parameters.get("from") });
   const row = (intent) => h("tr", {}, h("td", { class: "text" }, h("a", { href: to(intent.source) }, intent.source)),
     h("td", { class: "text" }, h("a", { href: to(intent.target) }, intent.target)), h("td", { class: "text" }, intent.messages.join(", ")),
-    h("td", { class: "number" }, String(intent.attempts)), h("td", { class: page.now - intent.createdAt > 60000 && "late" }, span(page.now - intent.createdAt)));
-  const found = page.intents.length ? table("Undelivered messages, oldest first.", ["From", "To", "What", "#Attempts", "Age"], page.intents.map(row))
-    : h("p", {}, "No undelivered messages. A message between instances is here until a runtime has delivered it.");
-  turn.put(h("h2", {}, "Outbox"), found,
+    h("td", { class: "number" }, String(intent.attempts)), h("td", { class: "text" }, intent.reason || ""), h("td", { class: page.now - intent.createdAt > 60000 && "late" }, span(page.now - intent.createdAt)));
+  const found = page.intents.length ? table("Undelivered messages, oldest first.", ["From", "To", "What", "#Attempts", "Why", "Age"], page.intents.map(row))
+    : h("p", {}, "No undelivered messages. A message between instances is here until a runtime has delivered it, one between partitions while its delivery is retried.");
+  const retried = page.messages && messages(page, "Messages between partitions whose delivery is retried.");
+  turn.put(h("h2", {}, "Outbox"), (page.intents.length || !retried) && found, retried,
     page.next && h("div", { class: "pages" }, h("a", { href: `#/outbox?from=${encodeURIComponent(page.next)}` }, "Newer")));
   turn.say("");
 }

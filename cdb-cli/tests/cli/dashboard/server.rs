@@ -17,12 +17,12 @@ fn http() -> Client {
     Client::builder().no_proxy().build().expect("a client")
 }
 
-pub(super) async fn get(serving: &Serving, path: &str) -> Response {
+pub(crate) async fn get(serving: &Serving, path: &str) -> Response {
     let url = format!("{}/{path}", serving.parts().0);
     http().get(url).send().await.expect("an answer")
 }
 
-pub(super) async fn json(serving: &Serving, path: &str) -> Value {
+pub(crate) async fn json(serving: &Serving, path: &str) -> Value {
     let answer = get(serving, path).await;
     serde_json::from_slice(&answer.bytes().await.expect("a body")).expect("JSON")
 }

@@ -18,6 +18,7 @@ fn message(stream: &str, sequence: u64) -> WorkMessage {
         sequence,
         waiting_since: Some(at(sequence)),
         due_at: at(0),
+        retrying: false,
         dead_since: None,
         status: WorkStatus::STORED,
         needs: WorkStatus::RECEIVER_DONE | WorkStatus::PROJECTION_DONE,

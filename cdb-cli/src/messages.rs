@@ -1,4 +1,5 @@
-//! The dead letters between partitions, also for a container type without a variant for messages.
+//! The messages between partitions that failed, also for a container type without a variant for
+//! messages.
 //!
 //! `MessageDocument<C>` uses only the partition key paths and the discriminator of its container.
 //! So the command reads through [`MessagesOf`], a container type with messages alone. The built-in
@@ -14,7 +15,8 @@ use cdb_model::{
     IndexingPolicy, MemberOf, PartitionKey, decode,
 };
 use cdb_provider::coordination::{
-    DeadLetter, DeadLetters, MessageDocument, MessagingConfig, OutboxError,
+    DeadLetter, DeadLetters, MessageDocument, MessagingConfig, OutboxError, Retrying,
+    RetryingMessage, Side,
 };
 
 use crate::exit::Failure;
@@ -55,47 +57,73 @@ pub(crate) enum Outcome {
     Gone,
 }
 
-/// The dead letters between partitions, without the container type.
+/// The failed messages between partitions, without the container type.
 #[async_trait]
-pub(crate) trait MessageDeadLetters: Send + Sync {
-    async fn page(
+pub(crate) trait Messages: Send + Sync {
+    async fn dead_letters(
         &self,
         rows: usize,
         from: Option<&Continuation>,
     ) -> Result<Page<DeadLetter>, Error>;
-    async fn count(&self) -> Result<u64, Error>;
+    async fn count_dead_letters(&self) -> Result<u64, Error>;
     async fn get(&self, partition: &PartitionKey, name: &str) -> Result<Option<DeadLetter>, Error>;
     async fn redrive(&self, letter: &DeadLetter) -> Result<Outcome, Failure>;
     async fn discard(&self, letter: &DeadLetter) -> Result<Outcome, Failure>;
+    async fn retrying(
+        &self,
+        side: Side,
+        rows: usize,
+        from: Option<&Continuation>,
+    ) -> Result<Page<RetryingMessage>, Error>;
+    async fn count_retrying(&self, side: Side) -> Result<u64, Error>;
+}
+
+/// The failed messages of a container.
+struct Failed<C> {
+    letters: DeadLetters<C>,
+    retrying: Retrying<C>,
 }
 
 #[async_trait]
-impl<C: Container> MessageDeadLetters for DeadLetters<C>
+impl<C: Container> Messages for Failed<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
-    async fn page(
+    async fn dead_letters(
         &self,
         rows: usize,
         from: Option<&Continuation>,
     ) -> Result<Page<DeadLetter>, Error> {
-        Self::page(self, rows, from).await
+        self.letters.page(rows, from).await
     }
 
-    async fn count(&self) -> Result<u64, Error> {
-        Self::count(self).await
+    async fn count_dead_letters(&self) -> Result<u64, Error> {
+        self.letters.count().await
     }
 
     async fn get(&self, partition: &PartitionKey, name: &str) -> Result<Option<DeadLetter>, Error> {
-        Self::get(self, partition, name).await
+        self.letters.get(partition, name).await
     }
 
     async fn redrive(&self, letter: &DeadLetter) -> Result<Outcome, Failure> {
-        outcome(Self::redrive(self, letter).await)
+        outcome(self.letters.redrive(letter).await)
     }
 
     async fn discard(&self, letter: &DeadLetter) -> Result<Outcome, Failure> {
-        outcome(Self::discard(self, letter).await)
+        outcome(self.letters.discard(letter).await)
+    }
+
+    async fn retrying(
+        &self,
+        side: Side,
+        rows: usize,
+        from: Option<&Continuation>,
+    ) -> Result<Page<RetryingMessage>, Error> {
+        self.retrying.page(side, rows, from).await
+    }
+
+    async fn count_retrying(&self, side: Side) -> Result<u64, Error> {
+        self.retrying.count(side).await
     }
 }
 
@@ -108,7 +136,7 @@ fn outcome(result: Result<(), OutboxError>) -> Result<Outcome, Failure> {
     }
 }
 
-/// Opens the dead letters of the live container `name`. Returns `None` when the container lacks the
+/// Opens the failed messages of the live container `name`. Returns `None` when the container lacks the
 /// indexes that outboxes and inboxes need.
 ///
 /// # Errors
@@ -118,7 +146,7 @@ pub(crate) fn open<C: Container>(
     name: &str,
     live: &ContainerDefinition,
     config: MessagingConfig,
-) -> Result<Option<Arc<dyn MessageDeadLetters>>, Failure> {
+) -> Result<Option<Arc<dyn Messages>>, Failure> {
     let lacking = IndexingPolicy::of::<MessagesOf<C>>().lacking_in(&live.indexing_policy);
     if !lacking.composite_indexes.is_empty() {
         return Ok(None);
@@ -131,6 +159,9 @@ pub(crate) fn open<C: Container>(
             C::PARTITION_KEY.join(", "),
         )));
     }
-    let letters = DeadLetters::new(database.container::<MessagesOf<C>>(name), config);
-    Ok(Some(Arc::new(letters)))
+    let container = database.container::<MessagesOf<C>>(name);
+    Ok(Some(Arc::new(Failed {
+        letters: DeadLetters::new(container.clone(), config),
+        retrying: Retrying::new(container),
+    })))
 }

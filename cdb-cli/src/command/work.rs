@@ -1,0 +1,34 @@
+//! `cdb work`: lists the failed messages of ordered work, with their errors.
+
+use clap::Args;
+
+use crate::connection::Connection;
+use crate::exit::{Exit, Failure};
+use crate::holdings::Holdings;
+use crate::model::Model;
+use crate::output::Console;
+use crate::paging::PageStart;
+use crate::view::ordered_work;
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkArgs {
+    /// Maximum number of rows
+    #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+    /// Start of the page: `next` of the previous page's JSON
+    #[arg(long, value_name = "TEXT")]
+    from: Option<PageStart>,
+    #[command(flatten)]
+    connection: Connection,
+}
+
+pub(crate) async fn run(
+    args: &WorkArgs,
+    model: &Model,
+    console: &mut Console<'_>,
+) -> Result<Exit, Failure> {
+    let holdings = Holdings::open(&args.connection, model).await?;
+    let rows = usize::from(args.limit);
+    console.answer(&ordered_work::read(&holdings, rows, args.from.clone()).await?)?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,395 @@
+//! What fails is named by each command from its first failed attempt until it succeeds: messages
+//! between partitions, ordered work, change feeds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cdb_cli::{Cli, Exit};
+use cdb_client::{Bootstrap, ContainerClient};
+use cdb_model::{Container, Document};
+use cdb_provider::coordination::{
+    ChangeFeedState, ChangeProcessor, ChangeProcessorConfig, Failed, InMemoryLeaseProvider,
+    Message, MessageDocument, Messaging, MessagingConfig, Received, RetryPolicy, Side, feed_parts,
+};
+use cdb_provider::documents::Durable;
+use cdb_work::{NewWork, Work, WorkConfig, WorkCoordinator};
+use serde::{Deserialize, Serialize};
+
+use crate::harness::{Account, Run};
+
+/// A container with orchestrations and messages, a type that the built-in command does not know.
+#[derive(Container)]
+#[expect(clippy::large_enum_variant, reason = "the test creates no value")]
+pub(crate) enum Mixed {
+    #[container(extends)]
+    Durable(Durable),
+    Message(MessageDocument<Mixed>),
+}
+
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "parcel", id = "parcel:{number}")]
+struct Parcel {
+    #[document(partition_key)]
+    customer: String,
+    number: u64,
+}
+
+/// A container with messages and without orchestrations.
+#[derive(Container)]
+enum Warehouse {
+    Parcel(Parcel),
+    Message(MessageDocument<Warehouse>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note;
+
+impl Message for Note {
+    const TYPE: &'static str = "note";
+}
+
+/// The time between two attempts. The commands run in between, or while the next attempt fails too.
+fn retry() -> RetryPolicy {
+    let delay = Duration::from_millis(50);
+    RetryPolicy::default()
+        .with_delays(delay, delay)
+        .with_max_attempts(1_000_000)
+}
+
+/// Starts messaging with a handler that fails until the flag is set, and sends it a message.
+pub(crate) async fn failing<C: Container>(
+    container: ContainerClient<C>,
+    is_fixed: Arc<AtomicBool>,
+) -> Messaging<C>
+where
+    MessageDocument<C>: cdb_model::MemberOf<C>,
+{
+    let config = MessagingConfig::default().with_retry(retry());
+    let messaging = Messaging::builder(container).config(config);
+    let messaging = messaging.on(move |_: Received<Note>, batch| {
+        let is_fixed = is_fixed.load(Ordering::SeqCst);
+        async move {
+            if is_fixed {
+                return Ok(batch);
+            }
+            Err(Failed::temporarily("no parcel for the note"))
+        }
+    });
+    let messaging = messaging.start().expect("the durations fit");
+    let mut batch = messaging.batch("ann");
+    batch.send("bob", &Note).expect("it is small");
+    messaging.commit(batch).await.expect("a commit");
+    until_retrying(&messaging, 1).await;
+    messaging
+}
+
+async fn until_retrying<C: Container>(messaging: &Messaging<C>, count: u64)
+where
+    MessageDocument<C>: cdb_model::MemberOf<C>,
+{
+    let retrying = messaging.retrying();
+    while retrying.count(Side::Inbox).await.expect("a count") != count {}
+}
+
+/// Checks that a command prints these texts and has this exit code.
+#[track_caller]
+fn check(run: &Run, exit: Exit, texts: &[&str]) {
+    assert_eq!(run.exit, exit, "{run:?}");
+    for text in texts {
+        run.prints(text);
+    }
+}
+
+/// Returns the count of a queue.
+fn count(queues: &Run, queue: &str) -> Option<String> {
+    let mut lines = queues.out.lines();
+    let rest = lines.find_map(|line| line.strip_prefix(queue))?;
+    Some(rest.split_whitespace().next()?.to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_whose_handler_fails_is_named_by_each_command_until_it_succeeds() {
+    let account = Account::empty().await;
+    let is_fixed = Arc::new(AtomicBool::new(false));
+    let mixed = account.container::<Mixed>().await;
+    let messaging = failing(mixed, is_fixed.clone()).await;
+
+    let queues = account.cdb("queues").await;
+    assert_eq!(count(&queues, "inbox retrying").as_deref(), Some("1"));
+    let listed = account.cdb("inbox").await;
+    let row = [r#"duroxide["bob"]"#, "note", "no parcel for the note"];
+    check(&listed, Exit::Ok, &row);
+    let doctor = account.cdb("doctor").await;
+    let finding = [
+        "warning  inbox        the handlers of 1 message fail, and their streams wait",
+        "for example: no parcel for the note",
+        "→ run cdb inbox for the errors",
+    ];
+    check(&doctor, Exit::Finding, &finding);
+
+    is_fixed.store(true, Ordering::SeqCst);
+    until_retrying(&messaging, 0).await;
+    let queues = account.cdb("queues").await;
+    assert_eq!(count(&queues, "inbox retrying").as_deref(), Some("0"));
+    let listed = account.cdb("inbox").await;
+    check(&listed, Exit::Ok, &["no message is retried"]);
+    let doctor = account.cdb("doctor").await;
+    doctor.prints("ok       inbox        no message between partitions is retried");
+    messaging.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_container_without_orchestrations_has_the_commands_for_its_messages() {
+    let account = Account::empty().await;
+    let is_fixed = Arc::new(AtomicBool::new(false));
+    let warehouse = account.container::<Warehouse>().await;
+    let messaging = failing(warehouse, is_fixed.clone()).await;
+    // Nothing has a route to this container.
+    let mut batch = messaging.batch("ann");
+    batch.send_to("hotel", "bob", &Note).expect("it is small");
+    messaging.commit(batch).await.expect("a commit");
+    let retrying = messaging.retrying();
+    while retrying.count(Side::Outbox).await.expect("a count") == 0 {}
+
+    let cli = Cli::<Warehouse>::new("duroxide");
+    let queues = account.run(&cli, "queues").await;
+    assert_eq!(count(&queues, "outbox retrying").as_deref(), Some("1"));
+    assert!(!queues.out.contains("activities"), "{queues:?}");
+    let outbox = account.run(&cli, "outbox").await;
+    check(&outbox, Exit::Ok, &["no route to container `hotel`"]);
+    let inbox = account.run(&cli, "inbox").await;
+    check(&inbox, Exit::Ok, &["no parcel for the note"]);
+    let doctor = account.run(&cli, "doctor").await;
+    let findings = [
+        "can write documents",
+        "no dead letters",
+        "warning  outbox       1 message between partitions cannot be delivered",
+        "warning  inbox        the handlers of 1 message fail",
+    ];
+    check(&doctor, Exit::Finding, &findings);
+    let work = account.run(&cli, "work").await;
+    assert_eq!(work.exit, Exit::Usage, "{work:?}");
+    work.complains("`Warehouse` holds no ordered work; choose another container");
+    messaging.stop().await;
+}
+
+/// A coordinator of a container whose messages have one attempt, or are retried after an hour.
+pub(crate) async fn coordinator(
+    container: ContainerClient<Work>,
+    max_attempts: u32,
+) -> WorkCoordinator {
+    let mut config = WorkConfig::default();
+    let hour = Duration::from_secs(3600);
+    config.retry = retry()
+        .with_delays(hour, hour)
+        .with_max_attempts(max_attempts);
+    let slots = Arc::new(InMemoryLeaseProvider::all());
+    let work = WorkCoordinator::open(container, slots, config).await;
+    work.expect("it opens")
+}
+
+/// Stores a message of a stream, and reports that its handler failed.
+pub(crate) async fn fail(work: &WorkCoordinator, stream: &str, reason: &str) {
+    let new = NewWork::inbox(stream, "paid-1").with_body("paid", "{}");
+    let (_, claimed) = work.store_and_claim(new).await.expect("it is stored");
+    let claimed = claimed.expect("it is the next one");
+    let reported = work.immediate().report(claimed.failed(reason)).await;
+    reported.expect("it is stored");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_message_of_ordered_work_is_named_by_each_command_until_it_succeeds() {
+    let account = Account::empty().await;
+    let container = account.container::<Work>().await;
+    check(&account.cdb("doctor").await, Exit::Ok, &["matches Work"]);
+    let work = coordinator(container.clone(), 3).await;
+    fail(&work, "order-7", "out of stock").await;
+
+    account.cdb("queues").await.is("work-queues");
+    account.cdb("work").await.is("work");
+    let doctor = account.cdb("doctor").await;
+    let finding = [
+        "warning  work         1 stream of ordered work blocked: 1 retried, 0 set aside; for example: out of stock",
+        "→ run cdb work for the errors",
+    ];
+    check(&doctor, Exit::Finding, &finding);
+    work.shutdown().await.expect("it stops");
+
+    let work = coordinator(container, 1).await;
+    fail(&work, "order-8", "no such order").await;
+    let listed = account.cdb("work --limit 1 --json").await;
+    let first: serde_json::Value = serde_json::from_str(&listed.out).expect("JSON");
+    assert_eq!(first["messages"][0]["stream"], "order-8", "{listed:?}");
+    let next = first["next"].as_str().expect("there are more");
+    let listed = account.cdb(&["work", "--from", next]).await;
+    check(&listed, Exit::Ok, &["order-7", "out of stock"]);
+    let doctor = account.cdb("doctor").await;
+    doctor
+        .prints("PROBLEM  work         2 streams of ordered work blocked: 1 retried, 1 set aside");
+    for message in work.set_aside(10).await.expect("a list") {
+        work.discard(&message).await.expect("it is discarded");
+    }
+    for message in work.admin().retrying(10, None).await.expect("a page").rows {
+        let key = message.key();
+        let container = account.container::<Work>().await;
+        container.run(key.delete()).await.expect("it is deleted");
+    }
+    let listed = account.cdb("work").await;
+    check(&listed, Exit::Ok, &["no message has failed"]);
+    let inbox = account.cdb("inbox").await;
+    inbox.complains("`Work` holds no messages between partitions");
+    work.shutdown().await.expect("it stops");
+}
+
+/// Returns whether a part of a change feed fails.
+async fn is_failing(account: &Account) -> bool {
+    let state = account.container::<ChangeFeedState>().await;
+    let parts = feed_parts(&account.client(), &state).await;
+    let parts = parts.expect("parts");
+    parts.iter().any(|part| part.failure.is_some())
+}
+
+/// Starts a processor whose handler fails until the flag is set, and waits for its first failure.
+pub(crate) async fn failing_feed(account: &Account, is_fixed: Arc<AtomicBool>) -> ChangeProcessor {
+    let state = account.container::<ChangeFeedState>().await;
+    let database = account.database();
+    let source = database.bootstrap::<Warehouse>("warehouse", Bootstrap::CreateIfMissing);
+    let source = source.await.expect("a container");
+    let parcel = Parcel {
+        customer: "ann".to_owned(),
+        number: 7,
+    };
+    source.run(parcel.create()).await.expect("it is stored");
+    let config = ChangeProcessorConfig {
+        retry: retry(),
+        member: "east".to_owned(),
+        ..ChangeProcessorConfig::default()
+    };
+    let processor = ChangeProcessor::builder("invoices", &source, &state)
+        .config(config)
+        .start(move |_| {
+            let is_fixed = is_fixed.load(Ordering::SeqCst);
+            async move {
+                if is_fixed {
+                    return Ok(());
+                }
+                Err("the printer is off".into())
+            }
+        });
+    while !is_failing(account).await {}
+    processor.expect("the durations fit")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failing_change_feed_is_named_by_each_command_until_it_succeeds() {
+    let account = Account::empty().await;
+    account.container::<ChangeFeedState>().await;
+    check(
+        &account.cdb("changes").await,
+        Exit::Ok,
+        &["no change feed was started"],
+    );
+    let is_fixed = Arc::new(AtomicBool::new(false));
+    let processor = failing_feed(&account, is_fixed.clone()).await;
+    let queues = account.cdb("queues").await;
+    assert_eq!(count(&queues, "parts failing").as_deref(), Some("1"));
+    let listed = account.cdb("changes").await;
+    let row = [
+        "invoices",
+        "duroxide/warehouse",
+        "east (",
+        "the printer is off",
+    ];
+    check(&listed, Exit::Ok, &row);
+    let doctor = account.cdb("doctor").await;
+    let finding = [
+        "warning  changefeed",
+        "of `invoices` waits after",
+        "the printer is off",
+    ];
+    check(&doctor, Exit::Finding, &finding);
+
+    is_fixed.store(true, Ordering::SeqCst);
+    while is_failing(&account).await {}
+    let queues = account.cdb("queues").await;
+    assert_eq!(count(&queues, "parts failing").as_deref(), Some("0"));
+    check(
+        &account.cdb("doctor").await,
+        Exit::Ok,
+        &["1 part of change feeds read"],
+    );
+    processor.stop().await;
+    check(
+        &account.cdb("doctor").await,
+        Exit::Finding,
+        &["no process reads part"],
+    );
+}
+
+#[cfg(feature = "dashboard")]
+mod dashboard {
+    use serde_json::json;
+
+    use super::*;
+    use crate::dashboard::server::{get, json};
+    use crate::dashboard::serving::Serving;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_inbox_is_a_view_of_a_container_with_messages() {
+        let account = Account::empty().await;
+        let is_fixed = Arc::new(AtomicBool::new(false));
+        let mixed = account.container::<Mixed>().await;
+        let messaging = failing(mixed, is_fixed.clone()).await;
+        let serving = Serving::start(&account, &[]);
+        let views = json(&serving, "api/about").await["views"].clone();
+        let expected = json!([
+            "overview",
+            "instances",
+            "queues",
+            "outbox",
+            "inbox",
+            "deadletters"
+        ]);
+        assert_eq!(views, expected);
+        let page = json(&serving, "api/inbox").await;
+        assert_eq!(page["messages"][0]["reason"], "no parcel for the note");
+        let queues = json(&serving, "api/queues").await;
+        assert_eq!(queues["queues"]["messaging"]["inboxRetrying"], 1);
+        is_fixed.store(true, Ordering::SeqCst);
+        until_retrying(&messaging, 0).await;
+        assert_eq!(json(&serving, "api/inbox").await["messages"], json!([]));
+        messaging.stop().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_container_of_ordered_work_has_the_views_that_it_can_have() {
+        let account = Account::empty().await;
+        let container = account.container::<Work>().await;
+        let work = coordinator(container, 3).await;
+        fail(&work, "order-7", "out of stock").await;
+        let serving = Serving::start(&account, &[]);
+        let views = json(&serving, "api/about").await["views"].clone();
+        assert_eq!(views, json!(["queues", "work"]));
+        let page = json(&serving, "api/work").await;
+        assert_eq!(page["messages"][0]["reason"], "out of stock");
+        assert_eq!(page["messages"][0]["attempts"], 1);
+        let queues = json(&serving, "api/queues").await;
+        assert_eq!(queues["queues"]["work"]["blockedStreams"], 1);
+        for other in ["instances", "overview", "inbox", "outbox", "deadletters"] {
+            let refused = get(&serving, &format!("api/{other}")).await;
+            assert_eq!(refused.status(), 400, "{other}");
+        }
+        work.shutdown().await.expect("it stops");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_positions_of_change_feeds_have_a_view() {
+        let account = Account::empty().await;
+        account.container::<ChangeFeedState>().await;
+        let serving = Serving::start(&account, &[]);
+        let views = json(&serving, "api/about").await["views"].clone();
+        assert_eq!(views, json!(["queues", "changes"]));
+        assert_eq!(json(&serving, "api/changes").await["parts"], json!([]));
+    }
+}

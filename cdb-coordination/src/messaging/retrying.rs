@@ -1,0 +1,215 @@
+//! The messages that failed and are retried, before they are delivered, received or dead-lettered.
+
+use cdb_client::{ContainerClient, Continuation, Error, Page};
+use cdb_model::{Container, Filter, MemberOf, Query, Stored, Timestamp};
+
+use crate::message::{Address, Content, Envelope, MessageDocument, MessageId, Side};
+use crate::outbox::{Attempt, Tries};
+
+/// The error of an attempt without a result.
+const ENDED: &str = "its process ended before the handler returned a result";
+
+/// A message whose last attempt failed and that is retried.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RetryingMessage {
+    /// The half that retries: the outbox delivers, the inbox receives.
+    pub side: Side,
+    /// The message's id.
+    pub id: MessageId,
+    /// The sending partition.
+    pub from: Address,
+    /// The receiving partition.
+    pub to: Address,
+    /// The stored name of its type.
+    pub message_type: String,
+    /// When it was sent.
+    pub sent_at: Timestamp,
+    /// How many attempts failed.
+    pub attempts: u32,
+    /// The last error. An attempt whose process ended has no time of its own.
+    pub last_error: Attempt,
+    /// When the next attempt is due. While an attempt runs, when another process may take over.
+    pub next_attempt: Timestamp,
+}
+
+impl RetryingMessage {
+    /// Returns `true` if the later messages of its stream wait. A message that was redriven from an
+    /// inbox belongs to no stream.
+    pub fn blocks_stream(&self) -> bool {
+        self.id.number > 0
+    }
+
+    fn new<C: Container>(stored: Stored<MessageDocument<C>>) -> Option<Self> {
+        let MessageDocument {
+            send_due,
+            receive_due,
+            failed_attempts,
+            content,
+            ..
+        } = stored.document;
+        let failed = failed_attempts?;
+        match *content {
+            Content::Outgoing(outgoing) => {
+                let (envelope, tries) = (outgoing.envelope, outgoing.tries);
+                Some(Self::of(Side::Outbox, envelope, tries, failed, send_due?))
+            }
+            Content::Incoming(incoming) => {
+                let (envelope, tries) = (incoming.envelope, incoming.tries);
+                Some(Self::of(Side::Inbox, envelope, tries, failed, receive_due?))
+            }
+            _ => None,
+        }
+    }
+
+    fn of(side: Side, envelope: Envelope, tries: Tries, attempts: u32, due: Timestamp) -> Self {
+        let ended = attempts > tries.failed;
+        let mut last = tries.history.into_iter().next_back().unwrap_or(Attempt {
+            at: envelope.sent_at,
+            reason: String::new(),
+        });
+        if ended {
+            ENDED.clone_into(&mut last.reason);
+        }
+        Self {
+            side,
+            id: envelope.id(),
+            from: envelope.from,
+            to: envelope.to,
+            message_type: envelope.message_type,
+            sent_at: envelope.sent_at,
+            attempts,
+            last_error: last,
+            next_attempt: due,
+        }
+    }
+}
+
+/// Lists and counts the messages of a container that failed and are retried. A message leaves the
+/// list when it succeeds or becomes a [dead letter](crate::DeadLetters).
+///
+/// ```
+/// use cdb_coordination::{Retrying, Side};
+/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
+/// # shop::with_shop(async |shop| {
+///
+/// let retrying = Retrying::new(shop);
+/// for message in retrying.page(Side::Inbox, 100, None).await?.rows {
+///     println!("{} to {}: {}", message.message_type, message.to, message.last_error.reason);
+/// }
+/// assert_eq!(retrying.count(Side::Inbox).await?, 0);
+/// # Ok(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Retrying<C> {
+    container: ContainerClient<C>,
+}
+
+impl<C: Container> Retrying<C>
+where
+    MessageDocument<C>: MemberOf<C>,
+{
+    /// Accesses the messages of `container` that are retried.
+    pub fn new(container: ContainerClient<C>) -> Self {
+        Self { container }
+    }
+
+    /// Returns a page of messages, the next attempt first, from the beginning or from the
+    /// continuation of another page. A message that cannot be read is left out: it becomes a dead
+    /// letter at once.
+    ///
+    /// # Errors
+    /// When the query fails, or `from` belongs to another query.
+    pub async fn page(
+        &self,
+        side: Side,
+        rows: usize,
+        from: Option<&Continuation>,
+    ) -> Result<Page<RetryingMessage>, Error> {
+        let order = match side {
+            Side::Outbox => MessageDocument::<C>::BY_SEND_DUE,
+            Side::Inbox => MessageDocument::<C>::BY_RECEIVE_DUE,
+        };
+        let query = failed::<C>(side).order_by(order);
+        let page = self.container.query(query).row_by_row();
+        let page = page.page(rows, from).await?;
+        let messages = page.rows.into_iter().flatten();
+        Ok(Page {
+            rows: messages.filter_map(RetryingMessage::new).collect(),
+            next: page.next,
+        })
+    }
+
+    /// Counts the messages. Each of an inbox blocks its stream, unless it was redriven.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn count(&self, side: Side) -> Result<u64, Error> {
+        let counted = self.container.query(failed::<C>(side).count());
+        Ok(counted.first().await?.unwrap_or(0))
+    }
+}
+
+/// Queries the messages of one half that have failed. Both conditions read an index.
+fn failed<C: Container>(side: Side) -> Query<MessageDocument<C>> {
+    let is_waiting: Filter<MessageDocument<C>> = match side {
+        Side::Outbox => MessageDocument::<C>::SEND_DUE.gt(Timestamp::default()),
+        Side::Inbox => MessageDocument::<C>::RECEIVE_DUE.gt(Timestamp::default()),
+    };
+    Query::across_partitions().filter(is_waiting & MessageDocument::<C>::FAILED_ATTEMPTS.gt(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use cdb_model::Explain as _;
+
+    use super::*;
+    use crate::message::Incoming;
+
+    #[derive(Container)]
+    #[container(partition_key = "/place")]
+    enum Shop {
+        Message(MessageDocument<Shop>),
+    }
+
+    #[test]
+    fn an_index_serves_the_list_and_the_count_of_both_halves() {
+        let policy = Shop::definition().indexing_policy;
+        for side in [Side::Outbox, Side::Inbox] {
+            let explained = failed::<Shop>(side).explain(&policy);
+            assert!(explained.is_narrowed(), "{explained}");
+        }
+    }
+
+    #[test]
+    fn an_attempt_whose_process_ended_counts_when_the_next_one_has_started() {
+        let address = |place: &str| Address {
+            container: "shop".to_owned(),
+            partition: place.into(),
+        };
+        let started = |started| {
+            let incoming = Incoming {
+                envelope: Envelope {
+                    stream: "s".to_owned(),
+                    number: 1,
+                    from: address("ann"),
+                    to: address("bob"),
+                    message_type: "note".to_owned(),
+                    payload: None,
+                    sent_at: Timestamp::from_millis(1),
+                    context: crate::MessageContext::default(),
+                },
+                claimed_by: None,
+                started,
+                tries: Tries::default(),
+            };
+            let due = Timestamp::from_millis(2);
+            let document = MessageDocument::<Shop>::incoming(incoming, due);
+            let stored = document.stored(cdb_model::ETag::new("1"), due);
+            RetryingMessage::new(stored.expect("a valid id"))
+        };
+        assert!(started(1).is_none(), "the first attempt runs");
+        let message = started(2).expect("it is retried");
+        assert_eq!((message.attempts, &*message.last_error.reason), (1, ENDED));
+    }
+}
