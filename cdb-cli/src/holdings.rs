@@ -87,15 +87,6 @@ impl Holdings {
         self.container.now()
     }
 
-    /// Returns the orchestrations.
-    ///
-    /// # Errors
-    /// When the container holds none.
-    pub(crate) fn orchestrations(&self) -> Result<&Orchestrations, Failure> {
-        let found = self.orchestrations.as_ref();
-        found.ok_or_else(|| self.lacks("orchestrations"))
-    }
-
     /// The failure of a command about something that the container does not hold.
     pub(crate) fn lacks(&self, what: &str) -> Failure {
         Failure::usage(format!(

@@ -52,8 +52,11 @@ impl Dashboard {
         views.map(|(name, _)| name).collect()
     }
 
+    /// # Errors
+    /// When the container holds no orchestrations.
     pub(super) fn orchestrations(&self) -> Result<&Orchestrations, Failure> {
-        self.holdings.orchestrations()
+        let found = self.holdings.orchestrations.as_ref();
+        found.ok_or_else(|| self.holdings.lacks("orchestrations"))
     }
 
     pub(super) fn dead_letters(&self) -> Result<DeadLetterSources, Failure> {

@@ -233,6 +233,7 @@ impl UnindexedFilter {
 struct Found {
     instances: Vec<Instance>,
     next: Option<Continuation>,
+    #[cfg(feature = "dashboard")]
     examined: usize,
 }
 
@@ -310,6 +311,7 @@ async fn find(
             return Ok(Found {
                 instances,
                 next: from,
+                #[cfg(feature = "dashboard")]
                 examined,
             });
         }
