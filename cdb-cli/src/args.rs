@@ -10,6 +10,7 @@ use crate::command::dashboard::DashboardArgs;
 use crate::command::deadletters::DeadLettersArgs;
 use crate::command::doctor::DoctorArgs;
 use crate::command::instances::InstancesArgs;
+use crate::command::limits::LimitsArgs;
 use crate::command::members::MembersArgs;
 use crate::command::migrate::MigrateArgs;
 use crate::command::model::ModelArgs;
@@ -50,6 +51,8 @@ pub(crate) enum Command {
     /// List, show, redrive and discard dead letters
     #[command(name = "deadletters")]
     DeadLetters(DeadLettersArgs),
+    /// List, set and remove limits of activities: how many run and start, in which order
+    Limits(LimitsArgs),
     /// List the runtimes that share the dispatch slots
     Members(MembersArgs),
     /// Write the documents of the container, or of instances, as JSON lines

@@ -7,6 +7,7 @@ pub(crate) mod dashboard;
 pub(crate) mod deadletters;
 pub(crate) mod doctor;
 pub(crate) mod instances;
+pub(crate) mod limits;
 pub(crate) mod members;
 pub(crate) mod migrate;
 pub(crate) mod model;

@@ -17,6 +17,7 @@ mod harness;
 mod help;
 mod instances;
 mod json;
+mod limits;
 mod migrate;
 mod model;
 mod orchestration;
