@@ -437,7 +437,7 @@ async fn latencies(flood_per_second: u64, seconds: u64) -> Vec<Duration> {
         }
     };
     tokio::join!(join_all(workers), others, flood);
-    let seen = seen.lock().expect("no test has panicked");
+    let seen = std::mem::take(&mut *seen.lock().expect("no test has panicked"));
     let mut latencies = Vec::new();
     for (tag, queued) in queued.into_inner().expect("no test has panicked") {
         let ended = seen.ended.iter().filter(|(ended, _)| *ended == tag);
