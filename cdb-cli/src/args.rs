@@ -12,6 +12,7 @@ use crate::command::deadletters::DeadLettersArgs;
 use crate::command::doctor::DoctorArgs;
 use crate::command::inbox::InboxArgs;
 use crate::command::instances::InstancesArgs;
+use crate::command::limits::LimitsArgs;
 #[cfg(feature = "mcp")]
 use crate::command::mcp::McpArgs;
 use crate::command::members::MembersArgs;
@@ -61,6 +62,8 @@ pub(crate) enum Command {
     /// List, show, redrive and discard dead letters
     #[command(name = "deadletters")]
     DeadLetters(DeadLettersArgs),
+    /// List, set and remove limits of activities: how many run and start, in which order
+    Limits(LimitsArgs),
     /// List the runtimes that share the dispatch slots
     Members(MembersArgs),
     /// Write the documents of the container, or of instances, as JSON lines

@@ -22,7 +22,7 @@ fn is_about(command: &str, model: &Model) -> bool {
         documents.any(|shape| shape.discriminator == discriminator)
     };
     match command {
-        "instances" | "queues" | "outbox" | "members" | "dashboard" => {
+        "instances" | "queues" | "outbox" | "limits" | "members" | "dashboard" => {
             model.holds_orchestrations().is_ok()
         }
         "inbox" => has(<MessageDocument<Durable> as Document>::SHAPE.discriminator),

@@ -89,6 +89,7 @@ impl Program {
             Command::Changes(args) => command::changes::run(&args, model, console).await,
             Command::Outbox(args) => command::outbox::run(&args, model, console).await,
             Command::DeadLetters(args) => command::deadletters::run(&args, model, console).await,
+            Command::Limits(args) => command::limits::run(&args, model, console).await,
             Command::Members(args) => command::members::run(&args, model, console).await,
             Command::Export(args) => command::copy::export(&args, model, console).await,
             Command::Import(args) => command::copy::import(&args, model, console).await,

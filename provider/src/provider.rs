@@ -12,7 +12,7 @@ use duroxide::providers::ProviderError;
 use crate::config::CosmosDBProviderConfig;
 use crate::error::{InOperation, Result as Internal};
 use crate::operate::shutdown::DropGuard;
-use crate::operate::{Metrics, housekeeping, retention, takeover};
+use crate::operate::{Metrics, housekeeping, limits, retention, takeover};
 use crate::queue::{Services, Telemetry};
 use crate::stored::documents::{Durable, Member, Schema};
 use crate::stored::payload::{PayloadCodec, Payloads};
@@ -175,7 +175,12 @@ impl CosmosDBProvider {
         leases: Option<Arc<dyn LeaseProvider>>,
     ) -> Result<Self, ProviderError> {
         let codec = config.payload_codec.as_deref().map(PayloadCodec::name);
-        schema::admit(&container, codec).await.in_operation(OPEN)?;
+        let has_limits = schema::admit(&container, codec).await.in_operation(OPEN)?;
+        let limits = if has_limits {
+            limits::rules::read(&container).await.in_operation(OPEN)?
+        } else {
+            None
+        };
         let start = |own| Arc::new(Membership::start::<Member, _>(container.clone(), own));
         let own = config.membership.clone().filter(|_| leases.is_none());
         let membership = own.map(start);
@@ -186,7 +191,13 @@ impl CosmosDBProvider {
         };
         let incarnation = membership.as_ref().map(|own| own.incarnation().clone());
         let store = Store::new(container, config.store(), incarnation);
-        Ok(Self::of(store, config, leases, membership).in_background(config))
+        let provider = Self::of(store, config, leases, membership);
+        if let Some(limits) = limits {
+            let services = &provider.services;
+            let known = &services.queues.limits;
+            known.apply(services.activities(), &limits.document);
+        }
+        Ok(provider.in_background(config))
     }
 
     /// Opens a container like [`CosmosDBProvider::on`], for one of several runtimes that share the
@@ -277,6 +288,7 @@ impl CosmosDBProvider {
             self.services
                 .spawn(|services| takeover::run(services, failed));
         }
+        self.services.spawn(limits::permits::run);
         let policy = config.delivery_retry;
         self.services
             .spawn(|services| housekeeping::run(services, policy));

@@ -13,6 +13,7 @@ mod circles;
 mod core_faults;
 mod defaults;
 mod deletions;
+mod fair_work;
 mod hostile;
 mod lag;
 mod large;

@@ -9,6 +9,7 @@ pub(crate) mod deadletters;
 pub(crate) mod doctor;
 pub(crate) mod inbox;
 pub(crate) mod instances;
+pub(crate) mod limits;
 #[cfg(feature = "mcp")]
 pub(crate) mod mcp;
 pub(crate) mod members;

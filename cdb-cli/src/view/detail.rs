@@ -14,6 +14,7 @@ use futures::try_join;
 use serde::Serialize;
 
 use super::instances::Row;
+use super::limits::{self, Limited};
 use super::lock::locked_until;
 use super::waits::{self, Wait};
 use super::work_item::shown;
@@ -97,6 +98,9 @@ pub(crate) struct Activity {
     pub tag: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The limits that the activity waits for, or may wait for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Limited>,
 }
 
 /// Messages to another instance.
@@ -146,6 +150,7 @@ pub(crate) async fn read(
         all::<KeyValueDelta>(container, id),
     )?;
     let now = container.now();
+    let limits = limits_of(orchestrations, &activities, now).await?;
     Ok(Detail {
         slot: cdb_provider::documents::dispatch_slot(id),
         input: awaited.input,
@@ -156,7 +161,8 @@ pub(crate) async fn read(
         messages: queued(orchestrations, &messages, &instance),
         activities: activities
             .into_iter()
-            .map(|item| activity(orchestrations, item, now))
+            .zip(limits)
+            .map(|(item, limits)| activity(orchestrations, item, limits, now))
             .collect(),
         executions: past_executions(executions),
         outgoing: outgoing.into_iter().map(undelivered).collect(),
@@ -204,7 +210,36 @@ fn queued(
     queued
 }
 
-fn activity(orchestrations: &Orchestrations, item: WorkerItem, now: Timestamp) -> Activity {
+/// Returns the limits of each activity that is due and not locked.
+async fn limits_of(
+    orchestrations: &Orchestrations,
+    activities: &[WorkerItem],
+    now: Timestamp,
+) -> Result<Vec<Vec<Limited>>, Failure> {
+    let is_waiting = |item: &WorkerItem| {
+        item.visible_at <= now && item.locked_until.is_none_or(|until| until <= now)
+    };
+    let mut limits = vec![Vec::new(); activities.len()];
+    if !activities.iter().any(is_waiting) {
+        return Ok(limits);
+    }
+    let Some(rules) = orchestrations.provider.limits().await? else {
+        return Ok(limits);
+    };
+    for (item, limits) in activities.iter().zip(&mut limits) {
+        if is_waiting(item) {
+            *limits = limits::of_activity(&orchestrations.container, &rules, item).await?;
+        }
+    }
+    Ok(limits)
+}
+
+fn activity(
+    orchestrations: &Orchestrations,
+    item: WorkerItem,
+    limits: Vec<Limited>,
+    now: Timestamp,
+) -> Activity {
     Activity {
         what: orchestrations.describe(item.work_item.header()),
         event: item.activity_id,
@@ -213,6 +248,7 @@ fn activity(orchestrations: &Orchestrations, item: WorkerItem, now: Timestamp) -
         attempts: item.attempt_count,
         tag: item.tag,
         session: item.session_id,
+        limits,
     }
 }
 
@@ -323,6 +359,9 @@ impl fmt::Display for Detail {
                 None => f.write_str(&due(activity.due_at, self.now))?,
             }
             fetched(f, activity.attempts)?;
+            for limit in &activity.limits {
+                writeln!(f, "  waits for the limit {limit}")?;
+            }
         }
         self.owned_documents(f)
     }

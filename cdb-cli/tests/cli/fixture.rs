@@ -229,6 +229,7 @@ async fn queue(container: &ContainerClient<Durable>) {
         committed_at: None,
         attempt_count: 3,
         failure: None,
+        labels: None,
     };
     container.run(intent.create()).await.expect("it is stored");
 }

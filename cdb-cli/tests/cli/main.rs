@@ -17,6 +17,7 @@ mod harness;
 mod help;
 mod instances;
 mod json;
+mod limits;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod migrate;

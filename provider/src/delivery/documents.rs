@@ -6,7 +6,7 @@ use duroxide::providers::WorkItem;
 
 use crate::error::Result;
 use crate::stored::documents::{
-    Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
+    Durable, IntentItem, IntentQueue, Labels, OrchestratorItem, OutboxIntent, Text, WorkerItem,
 };
 use crate::stored::spill;
 
@@ -24,14 +24,20 @@ impl Documents {
         intent: &OutboxIntent,
     ) -> Result<Self> {
         let mut documents = Self::default();
+        let labels = &intent.labels.clone().unwrap_or_default();
         let more = more_items(container, intent).await?;
         for (number, item) in intent.items.iter().chain(&more).enumerate() {
             let cause = format!("{}-{number}", intent.idempotency_key);
-            documents.add(container.now(), item, cause)?;
+            documents.add(container.now(), item, cause, labels)?;
         }
         if let Some(payload) = &intent.payload {
             let item = legacy_item(payload)?;
-            documents.add(container.now(), &item, intent.idempotency_key.clone())?;
+            documents.add(
+                container.now(),
+                &item,
+                intent.idempotency_key.clone(),
+                labels,
+            )?;
         }
         Ok(documents)
     }
@@ -41,6 +47,7 @@ impl Documents {
         now: Timestamp,
         item: &IntentItem,
         cause: String,
+        labels: &Labels,
     ) -> Result<(), serde_json::Error> {
         let work_item: WorkItem = serde_json::from_str(item.work_item.header())?;
         if item.queue == IntentQueue::Worker
@@ -48,7 +55,7 @@ impl Documents {
         {
             self.activities.push(WorkerItem {
                 work_item: item.work_item.clone(),
-                ..worker
+                ..worker.with_labels(labels)
             });
             return Ok(());
         }

@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub(crate) mod dead_letters;
 pub(crate) mod housekeeping;
+pub(crate) mod limits;
 mod metrics;
 pub mod replay;
 pub(crate) mod retention;

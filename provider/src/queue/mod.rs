@@ -8,6 +8,7 @@ pub(crate) mod activities;
 pub(crate) mod instances;
 pub(crate) mod intents;
 pub(crate) mod ledger;
+pub(crate) mod limits;
 pub(crate) mod local_queue;
 mod overhead;
 pub(crate) mod poll;

@@ -12,6 +12,7 @@ use cdb_model::Timestamp;
 use duroxide::providers::WorkItem;
 
 use super::ledger::Ledger;
+use super::limits::KnownLimits;
 use crate::config::CosmosDBProviderConfig;
 use crate::queue::activities::ActivityQueue;
 use crate::queue::instances::InstanceQueue;
@@ -105,6 +106,7 @@ pub(crate) struct Queues {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) shares: Shares,
     pub(crate) probe: LastProbe,
+    pub(crate) limits: KnownLimits,
     /// Orders candidates differently in each process.
     pub(crate) scatter: RandomState,
     long_polling: bool,
@@ -125,6 +127,7 @@ impl Queues {
             sessions: Arc::new(Sessions::new(store.clone())),
             shares: Shares::new(leases),
             probe: LastProbe::default(),
+            limits: KnownLimits::default(),
             scatter: RandomState::new(),
             long_polling: config.long_polling,
             membership,

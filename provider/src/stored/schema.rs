@@ -6,7 +6,7 @@
 
 use cdb_client::{ContainerClient, ErrorKind};
 use cdb_coordination::{Fenced, execute_proven};
-use cdb_model::{Batch, BatchError, Document as _, Stored, Timestamp};
+use cdb_model::{Batch, BatchError, Document as _, ETag, Stored, Timestamp};
 
 use super::documents::Durable;
 use super::payload::KEYS;
@@ -14,16 +14,30 @@ use crate::error::{Error, Result, committed};
 use crate::stored::documents::{SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey, gate};
 
 /// Refuses a container with a newer schema, or with payloads that `codec` does not decode. Writes
-/// the schema and the gate into a container without them, and notes a new codec.
-pub(crate) async fn admit(container: &ContainerClient<Durable>, codec: Option<&str>) -> Result<()> {
+/// the schema and the gate into a container without them, and notes a new codec. Returns whether the
+/// container has limits.
+pub(crate) async fn admit(
+    container: &ContainerClient<Durable>,
+    codec: Option<&str>,
+) -> Result<bool> {
     let stored = match read(container).await? {
         Some(stored) => stored,
         None => match mark(container, codec).await? {
             Some(stored) => stored,
-            None => return Ok(()),
+            None => return Ok(false),
         },
     };
     check(container.name(), Some(&stored.document))?;
+    let has_limits = stored.document.has_limits();
+    admit_codec(container, stored, codec).await?;
+    Ok(has_limits)
+}
+
+async fn admit_codec(
+    container: &ContainerClient<Durable>,
+    stored: Stored<Schema>,
+    codec: Option<&str>,
+) -> Result<()> {
     match (&stored.document.payload_codec, codec) {
         (None, Some(codec)) => note_codec(container, stored, codec).await,
         (stored, codec) if stored.as_deref() == codec => Ok(()),
@@ -41,14 +55,31 @@ pub(crate) async fn admit(container: &ContainerClient<Durable>, codec: Option<&s
 /// they are restarted, and then refuse the container.
 async fn note_codec(
     container: &ContainerClient<Durable>,
-    mut stored: Stored<Schema>,
+    stored: Stored<Schema>,
     codec: &str,
 ) -> Result<()> {
-    stored.document = stored.document.with_payload_codec(codec);
-    match container
-        .run(stored.document.replace().if_match(&stored.etag))
-        .await
-    {
+    let after = stored.document.with_payload_codec(codec);
+    replace(container, &after, &stored.etag).await
+}
+
+/// Notes that the container has limits.
+pub(crate) async fn note_limits(container: &ContainerClient<Durable>) -> Result<()> {
+    let Some(stored) = read(container).await? else {
+        return Err(Error::Refused(format!(
+            "container `{}` has no schema yet; open it in a runtime first",
+            container.name()
+        )));
+    };
+    check(container.name(), Some(&stored.document))?;
+    if stored.document.has_limits() {
+        return Ok(());
+    }
+    let after = stored.document.with_limits();
+    replace(container, &after, &stored.etag).await
+}
+
+async fn replace(container: &ContainerClient<Durable>, after: &Schema, etag: &ETag) -> Result<()> {
+    match container.run(after.replace().if_match(etag)).await {
         Err(error) if error.is_precondition_failed() => Err(Error::Retryable(
             "another process changed the schema at the same time; open the container again"
                 .to_owned(),

@@ -420,7 +420,9 @@ impl Loaded {
             | Durable::Member(_)
             | Durable::Schema(_)
             | Durable::Chunk(_)
-            | Durable::Spill(_) => {}
+            | Durable::Spill(_)
+            | Durable::Limits(_)
+            | Durable::Permits(_) => {}
         }
     }
 

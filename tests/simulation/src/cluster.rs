@@ -388,6 +388,7 @@ impl Cluster {
         }
         self.excuse_node(node, down, "killed");
         self.shared.handling.forget(node_number(node));
+        self.shared.capped.forget(node_number(node));
         let killed = self.slots.lock().await[node].node.take();
         if let Some(killed) = killed {
             killed.kill().await;

@@ -8,6 +8,7 @@ mod args;
 mod bank;
 mod blocked;
 mod bounds;
+mod capped;
 mod cluster;
 mod command;
 mod deletions;

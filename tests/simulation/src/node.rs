@@ -14,6 +14,7 @@ use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 
 use crate::bank::{BANK, BankWorker, Open};
 use crate::blocked::Codec;
+use crate::capped::Capped;
 use crate::handling::Handling;
 use crate::network::{Link, Network, NodeTransport};
 use crate::orchestrations::{activities, orchestrations};
@@ -88,6 +89,8 @@ pub(crate) struct Shared {
     pub(crate) bank: Open,
     /// The handlers that run.
     pub(crate) handling: Handling,
+    /// The limited activities that run.
+    pub(crate) capped: Capped,
 }
 
 impl fmt::Debug for Node {
@@ -130,9 +133,10 @@ impl Node {
         };
         let messaging = messaging(&documents, config.pace.messages());
         let transactional = transactional(&provider, &messaging);
+        let capped = shared.capped.activity(number, &shared.handling.excuses);
         let runtime = Runtime::start_with_options(
             Arc::new(provider),
-            activities(&ledger, transactional),
+            activities(&ledger, transactional, capped),
             orchestrations(),
             options,
         );

@@ -6,13 +6,20 @@ use cdb_chaos::Ledger;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
+use crate::capped::CAPPED;
+
 /// The time of one execution of an eternal orchestration.
 pub(crate) const TICK: Duration = Duration::from_secs(3600);
 
-/// The activities, which book in `ledger`, and the transactional ones.
-pub(crate) fn activities(ledger: &Ledger, transactional: ActivityRegistry) -> ActivityRegistry {
+/// The activities, which book in `ledger`, the transactional and the limited ones.
+pub(crate) fn activities(
+    ledger: &Ledger,
+    transactional: ActivityRegistry,
+    capped: ActivityRegistry,
+) -> ActivityRegistry {
     ActivityRegistry::builder_from(&cdb_chaos::activities(ledger))
         .merge(transactional)
+        .merge(capped)
         .register("Blob", |_: ActivityContext, length: String| async move {
             Ok("x".repeat(number(&length)?))
         })
@@ -65,6 +72,12 @@ pub(crate) fn orchestrations() -> OrchestrationRegistry {
             |ctx: OrchestrationContext, life: String| async move {
                 ctx.schedule_activity("Book", format!("{life}:1")).await?;
                 Ok(life)
+            },
+        )
+        .register(
+            CAPPED,
+            |ctx: OrchestrationContext, millis: String| async move {
+                ctx.schedule_activity(CAPPED, millis).await
             },
         )
         .register(

@@ -248,8 +248,11 @@ async fn connect(outside: &CosmosClient, shared: &Shared) -> Result<Caller, Stri
     let provider = keep_trying(|| open_for_clients(outside)).await?;
     let database = outside.database(DATABASE);
     let documents = keep_trying(|| database.bootstrap::<Documents>(CONTAINER, Bootstrap::Skip));
+    let provider = Arc::new(provider);
     Ok(Caller {
-        client: Arc::new(Client::new(Arc::new(provider))),
+        client: Arc::new(Client::new(provider.clone())),
+        provider,
+        capped: shared.capped.clone(),
         ledger: keep_trying(|| Ledger::on(outside)).await?,
         documents: documents.await?,
         streams: StreamClient::connect(outside, shared).await?,

@@ -22,6 +22,7 @@ use tokio::time::{sleep, timeout};
 use crate::bank::{BANK, Bank};
 use crate::blocked::is_unfit;
 use crate::bounds::Bounds;
+use crate::capped::CAPPED;
 use crate::cluster::Cluster;
 use crate::excuses::Scope;
 use crate::handling::Place;
@@ -225,6 +226,8 @@ impl Judge {
                 let turn = item(message.instance_id, "turn", message.visible_at, handed_out);
                 Item { is_start, ..turn }
             }
+            // It waits for its limit: the workload judges that it ends.
+            Durable::WorkerItem(activity) if is_capped(&activity) => return None,
             Durable::WorkerItem(activity) => item(
                 activity.instance_id,
                 "activity",
@@ -331,4 +334,9 @@ impl Eyes {
         };
         found.ok().flatten()
     }
+}
+
+fn is_capped(activity: &WorkerItem) -> bool {
+    let labels = activity.labels.as_ref();
+    labels.is_some_and(|labels| labels.activity == CAPPED)
 }

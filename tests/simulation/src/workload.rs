@@ -10,6 +10,7 @@ use cdb_chaos::{
 };
 use cdb_client::{ContainerClient, CosmosClient};
 use cdb_model::Query;
+use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::Durable;
 use cdb_tests::audit_history;
 use clap::ValueEnum;
@@ -20,6 +21,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::bank::BankClient;
 use crate::bounds::LONGEST_ACTIVITY;
+use crate::capped::Capped;
 use crate::orchestrations::TICK;
 use crate::random::Random;
 use crate::streams::StreamClient;
@@ -77,6 +79,8 @@ pub enum Workload {
     Detached,
     /// Instances that are started again while operators delete them.
     Restarted,
+    /// Activities of which only two may run at a time.
+    Capped,
 }
 
 impl Workload {
@@ -89,6 +93,7 @@ impl Workload {
             | Self::HeldStreams
             | Self::Detached
             | Self::Restarted
+            | Self::Capped
             | Self::Rest => Random::new(seed, &format!("{self:?} is drawn")).chance(50),
             _ => true,
         }
@@ -99,6 +104,8 @@ impl Workload {
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) client: Arc<Client>,
+    pub(crate) provider: Arc<CosmosDBProvider>,
+    pub(crate) capped: Capped,
     pub(crate) ledger: Ledger,
     pub(crate) documents: ContainerClient<Documents>,
     pub(crate) streams: StreamClient,
@@ -184,6 +191,7 @@ impl Caller {
             Workload::HeldStreams => Seen::of(Box::pin(self.streams.hold(plan.nodes, until)).await),
             Workload::Detached => Box::pin(self.detached(seed, until)).await,
             Workload::Restarted => Box::pin(self.restarted(seed, until)).await,
+            Workload::Capped => Box::pin(self.capped(seed, until)).await,
         }
     }
 

@@ -13,6 +13,8 @@ mod select;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use self::operator::Operator;
+
 use crate::command::instances::change::ChangeArgs;
 use crate::command::instances::end::{Cancel, Delete, Prune};
 use crate::command::instances::replay::ReplayInstances;

@@ -1,9 +1,9 @@
-//! The operator whom a change of an instance records.
+//! The operator whom a change records.
 
 use clap::Args;
 
 #[derive(Debug, Args)]
-pub(super) struct Operator {
+pub(crate) struct Operator {
     /// Name for the record; by default that of the user of this machine
     #[arg(
         long,
@@ -12,5 +12,5 @@ pub(super) struct Operator {
         hide_env = true,
         default_value = "unknown"
     )]
-    pub(super) by: String,
+    pub(crate) by: String,
 }

@@ -27,6 +27,8 @@ fn texts(document: &Durable) -> Vec<&Text> {
         | Durable::Chunk(_)
         | Durable::Spill(_)
         | Durable::Member(_)
+        | Durable::Limits(_)
+        | Durable::Permits(_)
         | Durable::Schema(_) => Vec::new(),
     }
 }

@@ -41,9 +41,11 @@ impl Polled for Activities {
     /// The worker that locks an undecodable activity fails it.
     fn note(poll: &Poll<'_, Self>, item: Stored<Self::Item>, _: Instant) -> Noted<ActivityKey> {
         let has_taker = poll.wanted.has_taker(&item.document);
-        let key = poll.services.activities().found(poll.number, item);
+        let activities = poll.services.activities();
+        let found = activities.found(poll.number, poll.enough, item);
+        let (key, runs) = found.unzip();
         Noted {
-            runs: Runs::now_if(has_taker && key.is_some()),
+            runs: runs.filter(|_| has_taker).unwrap_or(Runs::NotNow),
             key,
         }
     }

@@ -5,37 +5,41 @@
 //! writes the activity anyway, the lock costs no request. A prelock that no worker uses is
 //! released.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cdb_client::BatchOutcome;
 use cdb_coordination::Lockable;
 use cdb_model::{Batch, BatchError, Document, OperationIndex, Stored, Timestamp};
+use parking_lot::Mutex;
 
-use super::capability::WorkerCapability;
+use super::capability::{ActivityKey, WorkerCapability};
 use super::known::{Activities, KnownActivity};
 use super::lock::{lock_patch, locked};
 use super::running::WorkLock;
 use crate::queue::Services;
-use crate::queue::local_queue::{FetchRequest, Guard};
-use crate::stored::Store;
+use crate::queue::local_queue::{FetchRequest, Guard, Reservation};
 use crate::stored::documents::{Durable, WorkerItem};
 use crate::timing::ACTIVITY_RESERVED;
 
 /// The free capacity of this process's workers.
 #[derive(Debug)]
 pub(crate) struct FreeWorkers {
-    store: Store,
+    services: Services,
     request: FetchRequest<WorkerCapability>,
     /// The number of activities that they can take.
     capacity: usize,
+    /// The activities that limits count as running until the batch has ended.
+    reserved: Mutex<BTreeSet<ActivityKey>>,
 }
 
 impl FreeWorkers {
     pub(crate) fn of(services: &Services) -> Option<Self> {
         Some(Self {
-            store: services.store.clone(),
+            services: services.clone(),
             request: services.activities().last_request()?,
             capacity: services.activities().prelock_capacity(),
+            reserved: Mutex::default(),
         })
     }
 
@@ -45,12 +49,42 @@ impl FreeWorkers {
             .iter_mut()
             .filter(|item| self.request.capability.takes_without_session(item));
         for (number, item) in suitable.enumerate() {
-            if number < self.capacity {
-                *item = locked(&self.store, item.clone(), now, self.request.lock_timeout);
+            if number < self.capacity && self.may_start(item) {
+                let store = &self.services.store;
+                *item = locked(store, item.clone(), now, self.request.lock_timeout);
             } else {
                 item.reserved = true;
                 item.visible_at = now + ACTIVITY_RESERVED;
             }
+        }
+    }
+}
+
+impl FreeWorkers {
+    /// Returns whether limits let an activity start that is about to be created.
+    fn may_start(&self, item: &WorkerItem) -> bool {
+        let key = item.key();
+        let mut reserved = self.reserved.lock();
+        let queue = self.services.activities().local();
+        queue.with(|queue, now| {
+            if !queue.has_rules() || reserved.contains(&key) {
+                return true;
+            }
+            queue.label(&key, || item.all_labels());
+            match queue.reserve(&key, now) {
+                Reservation::Made => reserved.insert(key),
+                Reservation::Refused => false,
+            }
+        })
+    }
+}
+
+impl Drop for FreeWorkers {
+    fn drop(&mut self) {
+        let reserved = std::mem::take(self.reserved.get_mut());
+        let queue = self.services.activities().local();
+        for key in reserved {
+            queue.with(|queue, now| queue.unreserve(&key, now));
         }
     }
 }

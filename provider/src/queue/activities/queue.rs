@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cdb_coordination::Runs;
 use cdb_model::{Document, Stored};
 
 use super::busy_workers::BusyWorkers;
@@ -17,6 +18,9 @@ use crate::timing::{ACTIVITY_KEPT, PRELOCK_WITHIN};
 
 /// The most activities that are prelocked per worker.
 const MAX_PRELOCKS: usize = 4;
+
+/// A poll reads on until it has found activities of this many keys, if limits distinguish them.
+const KEYS_PER_POLL: u32 = 4;
 
 /// The local queue of activities.
 pub(crate) struct ActivityQueue {
@@ -52,15 +56,19 @@ impl ActivityQueue {
             return;
         }
         let key = item.document.key();
-        self.queue
-            .with(|queue, now| queue.learn(&key, now, |known| known.note(item, now + after)));
+        self.queue.with(|queue, now| {
+            queue.label(&key, || item.document.all_labels());
+            queue.learn(&key, now, |known| known.note(item, now + after));
+        });
     }
 
     /// Notes a prelocked activity for the next worker of this process that fetches.
     pub(crate) fn note_prelocked(&self, item: Stored<WorkerItem>) {
         let key = item.document.key();
+        let labels = item.document.all_labels();
         let won = self.won(item);
         self.queue.with(|queue, now| {
+            queue.label(&key, || labels);
             if let Some((claim, _)) = queue.claim(&key, now) {
                 queue.prelocked(&claim, won, now, KnownActivity::forget);
             }
@@ -82,16 +90,25 @@ impl ActivityQueue {
         });
     }
 
-    /// Notes a free activity that a poll has found. Returns `None` when a worker of this process
-    /// has the activity, or when it is in backoff.
-    pub(crate) fn found(&self, poll: PollNumber, item: Stored<WorkerItem>) -> Option<ActivityKey> {
+    /// Notes a free activity that a poll for `enough` activities has found. Returns `None` when a
+    /// worker of this process has the activity, or when it is in backoff; and whether the activity
+    /// counts as one that can run.
+    pub(crate) fn found(
+        &self,
+        poll: PollNumber,
+        enough: u32,
+        item: Stored<WorkerItem>,
+    ) -> Option<(ActivityKey, Runs)> {
         let key = item.document.key();
         self.queue.with(|queue, now| {
             if queue.is_busy(&key) || queue.is_backed_off(&key, now) {
                 return None;
             }
+            queue.label(&key, || item.document.all_labels());
             queue.learn_from_poll(poll, &key, |known| known.note(item, now));
-            Some(key)
+            let most = (enough / KEYS_PER_POLL).max(1);
+            let runs = queue.polled(&key, poll, most, now);
+            Some((key, runs))
         })
     }
 

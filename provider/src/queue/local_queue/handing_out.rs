@@ -8,12 +8,16 @@ use tokio::sync::Notify;
 use super::claim::Claim;
 use super::dispatcher::{FetchRequest, Load, Next, Waiter, WaiterId};
 use super::queue::Queue;
-use super::slot::{Class, Offer, Phase, Slot, Work};
+use super::slot::{Class, Offer, Phase, Rank, Slot, Work};
+use crate::stored::documents::Priority;
 use crate::timing::FIRST_FOR;
 
 /// The first items that are handed out in a row while others have been ready for [`FIRST_FOR`].
 /// Each of the others costs a request more.
 const MAX_FIRST_IN_A_ROW: u32 = 16;
+
+/// The items of higher priorities that are handed out before one of a priority that waits.
+const MAX_PASSED_OVER: u32 = 16;
 
 impl<W: Work> Queue<W> {
     /// Registers a fetch.
@@ -81,7 +85,8 @@ impl<W: Work> Queue<W> {
     /// others.
     fn next_class(&mut self, now: Instant) -> Class {
         let dispatchers = &mut self.dispatchers;
-        if self.ready.range((Class::Free, 0)..).next().is_none() {
+        let others = Rank::start_of(Class::Free, Priority::High);
+        if self.ready.range(others..).next().is_none() {
             dispatchers.others_ready_since = None;
             return Class::First;
         }
@@ -94,28 +99,80 @@ impl<W: Work> Queue<W> {
         }
     }
 
+    /// Returns the priority to begin with. Items of a higher one would delay all others.
+    fn next_priority(&self) -> Priority {
+        let passed = &self.dispatchers.passed_over;
+        let waited = |priority: &Priority| passed.get(priority) >= Some(&MAX_PASSED_OVER);
+        let lower = [Priority::Low, Priority::Normal];
+        lower.into_iter().find(waited).unwrap_or(Priority::High)
+    }
+
     /// Returns the first ready item that a dispatcher can take.
     fn first_accepted(&mut self, capability: &W::Capability, now: Instant) -> Option<W::Key> {
         let class = self.next_class(now);
-        let first = self.ready.range(..(Class::Free, 0));
-        let others = self.ready.range((Class::Free, 0)..);
-        let (first, last) = match class {
-            Class::First => (first, others),
-            Class::Free | Class::Backoff => (others, first),
-        };
-        let mut ready = first.chain(last).map(|(_, key)| key);
-        let accepted = ready.find(|key| {
+        loop {
+            let key = self.find_accepted(class, capability, now)?.clone();
+            let slot = self.slots.get(&key);
+            let waiting = slot.filter(|slot| !slot.counts());
+            let selected = waiting.and_then(|slot| slot.selected.clone());
+            if selected.is_none_or(|item| self.limiter.blocks(&item, now).is_none()) {
+                return Some(key);
+            }
+            // Another item has used up the limit of a key. The item leaves the ready ones.
+            self.rank(&key, now);
+            self.shrink(now);
+        }
+    }
+
+    fn find_accepted(
+        &self,
+        class: Class,
+        capability: &W::Capability,
+        now: Instant,
+    ) -> Option<&W::Key> {
+        let free = Rank::start_of(Class::Free, Priority::High);
+        let next = Rank::start_of(Class::Free, self.next_priority());
+        let first = self.ready.range(..free);
+        let others = self.ready.range(next..).chain(self.ready.range(free..next));
+        let accepted = |(_, key): &(_, &W::Key)| {
             let slot = self.slots.get(*key);
             slot.is_some_and(|slot| accepts(capability, slot, now))
-        });
-        accepted.cloned()
+        };
+        let found = match class {
+            Class::First => first.chain(others).find(accepted),
+            Class::Free | Class::Backoff => others.chain(first).find(accepted),
+        };
+        found.map(|(_, key)| key)
+    }
+
+    /// Counts how often each priority with ready items was passed over.
+    fn note_taken(&mut self, rank: Rank) {
+        self.limiter.reached(rank.tag);
+        if rank.class == Class::First {
+            return;
+        }
+        let passed = &mut self.dispatchers.passed_over;
+        passed.remove(&rank.priority);
+        for (lower, end) in [
+            (Priority::Normal, Rank::start_of(Class::Free, Priority::Low)),
+            (
+                Priority::Low,
+                Rank::start_of(Class::Backoff, Priority::High),
+            ),
+        ] {
+            let mut ready = self.ready.range(Rank::start_of(Class::Free, lower)..end);
+            if lower > rank.priority && ready.next().is_some() {
+                *passed.entry(lower).or_insert(0) += 1;
+            }
+        }
     }
 
     fn take(&mut self, key: &W::Key, now: Instant) -> Next<W> {
         let slot = self.slots.entry(key.clone()).or_default();
+        let rank = slot.rank.map(|(rank, _)| rank);
         let in_a_row = &mut self.dispatchers.first_in_a_row;
-        *in_a_row = match slot.rank {
-            Some((Class::First, _)) => in_a_row.saturating_add(1),
+        *in_a_row = match rank {
+            Some(rank) if rank.class == Class::First => in_a_row.saturating_add(1),
             _ => 0,
         };
         let phase = std::mem::replace(&mut slot.phase, Phase::Idle);
@@ -130,6 +187,9 @@ impl<W: Work> Queue<W> {
             let (claim, attempt) = self.start_attempt(key, now);
             Next::Try(claim, attempt)
         };
+        if let Some(rank) = rank.filter(|_| self.limiter.has_rules()) {
+            self.note_taken(rank);
+        }
         self.rank(key, now);
         self.wake(now);
         next

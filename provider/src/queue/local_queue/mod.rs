@@ -26,6 +26,8 @@
 mod claim;
 mod dispatcher;
 mod handing_out;
+mod limited;
+mod limiter;
 mod pace;
 mod polling;
 mod queue;
@@ -38,5 +40,9 @@ mod tests;
 
 pub(crate) use claim::{Caller, Shared, Won};
 pub(crate) use dispatcher::FetchRequest;
+pub(crate) use limited::Reservation;
+#[cfg(test)]
+pub(crate) use limiter::Cap;
+pub(crate) use limiter::{Allowance, Demand, Key};
 pub(crate) use slot::{Memory, Offer, PollNumber, Work};
 pub(crate) use waiter::{Guard, LocalQueue, Taken};

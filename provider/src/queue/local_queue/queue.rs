@@ -15,8 +15,9 @@ use tokio::sync::Notify;
 
 use super::claim::Held;
 use super::dispatcher::Dispatchers;
+use super::limiter::Limiter;
 use super::pace::Pace;
-use super::slot::{Class, Entry, Memory, Phase, PollNumber, Slot, Work};
+use super::slot::{Entry, Memory, Phase, PollNumber, Rank, Slot, Work};
 
 /// The limits of a queue's memory.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,7 @@ pub(crate) struct Queue<W: Work> {
     pub(super) slots: HashMap<W::Key, Slot<W>>,
     /// The items that the runtime is processing, by lock token.
     pub(super) held: HashMap<String, Held<W>>,
-    pub(super) ready: Order<Class, W::Key>,
+    pub(super) ready: Order<Rank, W::Key>,
     pub(super) timers: Order<Instant, W::Key>,
     /// Waiting and ready slots with pending messages, which can be evicted, by the time when they
     /// are due.
@@ -42,6 +43,9 @@ pub(crate) struct Queue<W: Work> {
     /// Slots whose pending messages come from polls, by the last poll that found them.
     pub(super) polled: Order<PollNumber, W::Key>,
     pub(super) releasing: BTreeSet<W::Key>,
+    pub(super) limiter: Limiter<W::Key>,
+    /// Wakes the task that obtains permits.
+    pub(super) permits_wanted: Arc<Notify>,
     pub(super) dispatchers: Dispatchers<W>,
     pub(super) pace: Pace,
     /// Whether the background poll runs, which serves all dispatchers.
@@ -65,6 +69,8 @@ impl<W: Work> Queue<W> {
             idle: BTreeMap::new(),
             polled: BTreeMap::new(),
             releasing: BTreeSet::new(),
+            limiter: Limiter::default(),
+            permits_wanted: Arc::default(),
             dispatchers: Dispatchers::default(),
             pace,
             is_polling: false,
@@ -150,7 +156,9 @@ impl<W: Work> Queue<W> {
         if is_changed {
             self.shrink(now);
         }
-        self.timers.keys().next().map(|(at, _)| *at)
+        self.start_unblocked(now);
+        let timer = self.timers.keys().next().map(|(at, _)| *at);
+        timer.into_iter().chain(self.limiter.next_start(now)).min()
     }
 
     /// Changes the known state of an item, and accounts for its memory.
@@ -173,21 +181,29 @@ impl<W: Work> Queue<W> {
         let last = &mut self.sequence;
         let memory = W::memory(&slot.known);
         let class = slot.offer(now).map(|(class, _)| class);
-        put(&mut self.ready, &mut slot.rank, class, key, last);
+        let rank = slot.limit(&mut self.limiter, class, key, last, now);
+        put(&mut self.ready, &mut slot.rank, rank, key, last);
         let wakes_at = slot.wakes_at(now);
         put(&mut self.timers, &mut slot.timer, wakes_at, key, last);
         let is_holding = !slot.phase.is_busy() && memory.pending > 0;
         let due = W::due(&slot.known).filter(|_| is_holding);
         put(&mut self.holding, &mut slot.holding, due, key, last);
-        let is_idle = matches!(slot.phase, Phase::Idle) && class.is_none();
+        let is_idle = matches!(slot.phase, Phase::Idle) && rank.is_none() && !slot.is_reserved;
         let is_evictable = is_idle && (wakes_at.is_none() || memory.cached > 0);
         let idle = is_evictable.then_some(());
         put(&mut self.idle, &mut slot.idle, idle, key, last);
         if is_idle && wakes_at.is_none() && W::is_forgettable(&slot.known) {
             self.remove(key);
         }
-        if class.is_some() {
+        if rank.is_some() {
             self.wake(now);
+        }
+        let news = self.limiter.take_news();
+        if news.is_wanted {
+            self.dispatchers.to_wake.push(self.permits_wanted.clone());
+        }
+        if news.has_ended {
+            self.start_unblocked(now);
         }
     }
 
@@ -214,6 +230,9 @@ impl<W: Work> Queue<W> {
         let Some(mut slot) = self.slots.remove(key) else {
             return;
         };
+        if slot.selected.is_some() && slot.rank.is_some() {
+            self.limiter.left();
+        }
         let last = &mut self.sequence;
         let memory = W::memory(&slot.known);
         self.memory.pending -= memory.pending;
@@ -223,6 +242,9 @@ impl<W: Work> Queue<W> {
         put(&mut self.holding, &mut slot.holding, None, key, last);
         put(&mut self.idle, &mut slot.idle, None, key, last);
         put(&mut self.polled, &mut slot.polled, None, key, last);
+        if let Some((limit, at)) = slot.parked.take() {
+            self.limiter.unpark(&limit, at);
+        }
         self.garbage.push(slot.known);
     }
 }
@@ -303,7 +325,7 @@ impl<W: Work> Queue<W> {
         let mut waiting = self.timers.values().rev().chain(self.ready.values().rev());
         let is_idle = |key: &&W::Key| {
             let slot = self.slots.get(*key);
-            slot.is_some_and(|slot| matches!(slot.phase, Phase::Idle))
+            slot.is_some_and(|slot| matches!(slot.phase, Phase::Idle) && !slot.is_reserved)
         };
         let is_too_many = self.slots.len() > self.limits.slots;
         waiting.find(is_idle).filter(|_| is_too_many).cloned()

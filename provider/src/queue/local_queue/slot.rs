@@ -2,7 +2,11 @@
 
 use std::fmt::Debug;
 use std::hash::Hash;
+use std::sync::Arc;
 use std::time::Instant;
+
+use super::limiter::{Key, Limiter, Place, Selected, Tag};
+use crate::stored::documents::{Labels, Priority};
 
 /// The type of a queue's items.
 pub(crate) trait Work: Sized + 'static {
@@ -91,6 +95,26 @@ pub(super) enum Class {
     Backoff,
 }
 
+/// The position of a ready item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    pub(super) class: Class,
+    pub(super) priority: Priority,
+    pub(super) tag: Tag,
+}
+
+impl Rank {
+    /// Returns the entry before all items of a class with this priority.
+    pub(super) fn start_of(class: Class, priority: Priority) -> Entry<Self> {
+        let rank = Self {
+            class,
+            priority,
+            tag: 0,
+        };
+        (rank, 0)
+    }
+}
+
 /// The phase of an item in this process.
 #[derive(Debug)]
 pub(crate) enum Phase<L> {
@@ -149,12 +173,24 @@ pub(crate) struct Slot<W: Work> {
     pub(super) epoch: Epoch,
     /// The last poll that found the item, while all its known state comes from polls.
     pub(super) polled: Option<Entry<PollNumber>>,
-    pub(super) rank: Option<Entry<Class>>,
+    pub(super) rank: Option<Entry<Rank>>,
     pub(super) timer: Option<Entry<Instant>>,
     /// The due time, while the slot waits with pending messages.
     pub(super) holding: Option<Entry<Instant>>,
     /// The position in the order of eviction.
     pub(super) idle: Option<Entry<()>>,
+    /// What rules select the item by, if its queue has limits.
+    pub(super) labels: Option<Arc<Labels>>,
+    /// The rules that select the item.
+    pub(super) selected: Option<Arc<Selected>>,
+    /// Whether a batch that is being sent will lock the item.
+    pub(super) is_reserved: bool,
+    /// Whether the limits count the item as running.
+    pub(super) is_counted: bool,
+    /// The position among items of other keys, while the item is ready or parked.
+    pub(super) tag: Option<Tag>,
+    /// The key whose limit the item waits for.
+    pub(super) parked: Option<(Key, Place)>,
 }
 
 impl<W: Work> Default for Slot<W> {
@@ -168,15 +204,27 @@ impl<W: Work> Default for Slot<W> {
             timer: None,
             holding: None,
             idle: None,
+            labels: None,
+            selected: None,
+            is_reserved: false,
+            is_counted: false,
+            tag: None,
+            parked: None,
         }
     }
 }
 
 impl<W: Work> Slot<W> {
+    /// Returns whether the limits of the item's keys count it as running.
+    pub(super) fn counts(&self) -> bool {
+        self.is_reserved || self.phase.is_busy()
+    }
+
     /// Returns the offer to dispatchers at `now`; `None` when the item is not available.
     pub(super) fn offer(&self, now: Instant) -> Option<(Class, Offer<'_, W>)> {
         let is_due = || W::due(&self.known).is_some_and(|due| due <= now);
         match &self.phase {
+            _ if self.is_reserved => None,
             Phase::Idle if is_due() => {
                 let class = if W::is_first(&self.known) {
                     Class::First
@@ -201,5 +249,56 @@ impl<W: Work> Slot<W> {
             Phase::Backoff { until } => Some(due.map_or(*until, |due| due.min(*until))),
             phase => phase.until(),
         }
+    }
+
+    /// Counts the slot for the limits of its keys, and returns its place among the ready slots: none while
+    /// one of the limits does not let it start. A prelocked item has started already.
+    pub(super) fn limit(
+        &mut self,
+        limiter: &mut Limiter<W::Key>,
+        class: Option<Class>,
+        key: &W::Key,
+        sequence: &mut u64,
+        now: Instant,
+    ) -> Option<Rank> {
+        let Some(selected) = self.selected.clone() else {
+            return class.map(|class| Rank {
+                class,
+                priority: Priority::default(),
+                tag: 0,
+            });
+        };
+        let counts = self.counts();
+        if counts != self.is_counted {
+            self.is_counted = counts;
+            if counts {
+                limiter.start(&selected, now);
+            } else {
+                limiter.end(&selected, now);
+            }
+        }
+        if let Some((limit, at)) = self.parked.take() {
+            limiter.unpark(&limit, at);
+        }
+        let Some(class) = class else {
+            self.tag = None;
+            if self.rank.is_some() && !counts {
+                limiter.left();
+            }
+            return None;
+        };
+        let tag = *self.tag.get_or_insert_with(|| limiter.tag(&selected));
+        if !counts && let Some(limit) = limiter.blocks(&selected, now) {
+            *sequence += 1;
+            let at = (tag, *sequence);
+            limiter.park(&limit, at, key.clone());
+            self.parked = Some((limit, at));
+            return None;
+        }
+        Some(Rank {
+            class,
+            priority: selected.priority,
+            tag,
+        })
     }
 }

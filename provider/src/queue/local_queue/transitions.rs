@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use super::claim::{Caller, Claim, Held, Shared, UnusedPrelock, Won};
 use super::queue::Queue;
-use super::slot::{Class, Phase, Slot, Work};
+use super::slot::{Class, Phase, Rank, Slot, Work};
+use crate::stored::documents::Priority;
 
 impl<W: Work> Queue<W> {
     /// Claims a ready item for a prelock of a batch. Returns `None` when no ready item is suitable.
@@ -15,9 +16,14 @@ impl<W: Work> Queue<W> {
         is_suitable: impl Fn(&W::Known) -> bool,
     ) -> Option<(Claim<W::Key>, W::Attempt)> {
         self.tick(now);
+        let (slots, limiter) = (&self.slots, &mut self.limiter);
         let ready = self.ready.values().find(|key| {
-            let slot = self.slots.get(*key);
-            slot.is_some_and(|slot| matches!(slot.phase, Phase::Idle) && is_suitable(&slot.known))
+            slots.get(*key).is_some_and(|slot| {
+                let selected = slot.selected.as_deref();
+                matches!(slot.phase, Phase::Idle)
+                    && is_suitable(&slot.known)
+                    && selected.is_none_or(|selected| limiter.blocks(selected, now).is_none())
+            })
         });
         let key = ready.cloned()?;
         self.claim(&key, now)
@@ -226,7 +232,9 @@ impl<W: Work> Queue<W> {
     /// Takes the prelocks that no dispatcher has used since `before`. Each must end with
     /// [`released`](Self::released).
     pub(crate) fn take_unused(&mut self, before: Instant, now: Instant) -> Vec<UnusedPrelock<W>> {
-        let locked = self.ready.range(..(Class::Free, 0));
+        let locked = self
+            .ready
+            .range(..Rank::start_of(Class::Free, Priority::High));
         let locked = locked.map(|(_, key)| key.clone());
         let mut taken = Vec::new();
         for key in locked.collect::<Vec<_>>() {

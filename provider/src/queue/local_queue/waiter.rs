@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::claim::{Caller, Claim, Shared, UnusedPrelock, Won};
 use super::dispatcher::{FetchRequest, Next, WaiterId};
+use super::limiter::Demand;
 use super::pace::{Pace, Polls};
 use super::queue::{Limits, Queue};
 use super::slot::{Memory, PollNumber, Work};
@@ -100,6 +101,11 @@ impl<W: Work> LocalQueue<W> {
     /// Polls soon, because only a poll can find the work that may have arrived.
     pub(crate) fn poll_soon(&self) {
         self.with(Queue::poll_soon);
+    }
+
+    /// Returns the limited keys in use.
+    pub(crate) fn demands(&self) -> Vec<Demand> {
+        self.with(Queue::demands)
     }
 
     /// Ends the phases whose time has come.

@@ -88,5 +88,5 @@ pub(crate) struct Poll<'a, Q: Polled> {
     pub(crate) wanted: &'a Q::Wanted,
     pub(crate) share: Share,
     /// The items that can run, of which a poll finds at least as many in each physical partition.
-    pub(super) enough: u32,
+    pub(crate) enough: u32,
 }

@@ -21,8 +21,8 @@ use crate::error::Result;
 use crate::queue::activities::Activities;
 use crate::queue::instances::Instances;
 use crate::queue::{CONCURRENCY, Services};
-use crate::stored::documents::{Durable, FIRST_DUE, OutboxIntent, dispatch_slot};
-use crate::timing::{OVERDUE_AFTER, OVERDUE_SEARCH, PROBED_FROM};
+use crate::stored::documents::{Durable, FIRST_DUE, Limits, OutboxIntent, dispatch_slot};
+use crate::timing::{LIMITS_SEARCH, OVERDUE_AFTER, OVERDUE_SEARCH, PROBED_FROM};
 
 /// The most items that a probe finds in a partition. If more are due, it is polled for all queues.
 const MAX_FOUND: u32 = 32;
@@ -36,7 +36,10 @@ pub(crate) async fn before_poll(
     queue: PolledQueue,
     interval: Duration,
 ) -> Result<Due> {
-    if interval < PROBED_FROM && services.container().physical_partitions().await?.len() == 1 {
+    if interval < PROBED_FROM
+        && services.container().physical_partitions().await?.len() == 1
+        && services.queues.probe.is_younger_than(LIMITS_SEARCH).await
+    {
         return Ok(Due::Anywhere);
     }
     due(services, queue, interval).await
@@ -102,10 +105,13 @@ impl ProbeState {
 async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> Result<DueItems> {
     let query = query(services, &share.part_of_all(), &nothing).limit(1);
     let rows = services.container().query(query).row_by_row().all().await?;
-    Ok(if rows.is_empty() {
-        nothing
-    } else {
-        nothing.all(&Due::Anywhere)
+    Ok(match rows.into_iter().next() {
+        None => nothing,
+        Some(row) => {
+            // Limits are applied; what else is due is unknown then, and polled.
+            let _found = classify(services, row);
+            nothing.all(&Due::Anywhere)
+        }
     })
 }
 
@@ -150,7 +156,9 @@ fn query(services: &Services, part: &Part<'_>, asked: &DueItems) -> Query<Durabl
     if asked.of(PolledQueue::Activities).is_some() {
         due = Activities::due_in(part, FIRST_DUE, now).within() | due;
     }
-    Query::across_partitions().filter(due)
+    let changed_at = services.queues.limits.changed_at();
+    let changed: Filter<Durable> = Limits::VISIBLE_AT.gt(changed_at).within();
+    Query::across_partitions().filter(changed | due)
 }
 
 /// Classifies a due document; `None` stands for an unknown one.
@@ -172,6 +180,10 @@ fn classify(services: &Services, row: Result<Stored<Durable>, Unreadable>) -> Op
             dispatch_slot(&intent.instance_id),
             intent.created_at <= overdue - services.delivery.reconciler_age,
         ),
+        Durable::Limits(limits) => {
+            services.queues.limits.apply(services.activities(), &limits);
+            return None;
+        }
         _ => return None,
     };
     Some(Found {

@@ -11,6 +11,8 @@ mod history;
 mod inbox;
 mod instance;
 mod kv;
+mod labels;
+mod limits;
 mod member;
 mod outbox_intent;
 mod partial;
@@ -30,6 +32,11 @@ pub use instance::{Instance, InstanceKey, OperatorAction, Status};
 pub use kv::{
     KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey, KeyValuePack, KeyValuePackKey,
     PackedKeyValues,
+};
+pub use labels::Labels;
+pub use limits::{
+    Holder, LIMITS_PARTITION, Limits, LimitsKey, MAX_RULES, Permits, PermitsKey, Priority, Rule,
+    RuleError, Selector,
 };
 pub use member::{Member, MemberKey};
 pub use outbox_intent::{
@@ -63,10 +70,6 @@ pub use trace::NEVER;
 /// ```
 #[derive(Container, Clone, Debug)]
 #[non_exhaustive]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most rows of a load are read once"
-)]
 pub enum Durable {
     /// An orchestration instance.
     Instance(Instance),
@@ -99,4 +102,8 @@ pub enum Durable {
     Chunk(Chunk),
     /// The names of chunks that belong to no document.
     Spill(Spill),
+    /// The limits of activities.
+    Limits(Limits),
+    /// The permits that runtimes hold of a limited key.
+    Permits(Permits),
 }

@@ -5,6 +5,7 @@ use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::chunk::{Chunked, Text};
+use super::labels::Labels;
 use crate::timing::REDELIVERED;
 
 /// All messages of one turn to one instance. The intent is delivered when every target document
@@ -73,6 +74,9 @@ pub struct OutboxIntent {
     /// The reason of the last refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// What limits select the activities of the intent by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Labels>,
 }
 
 impl OutboxIntent {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chunk::Text;
 use super::instance::OperatorAction;
+use super::labels::Labels;
 use super::trace::{NEVER, REMEMBERED_SECONDS};
 use crate::timing::MESSAGE_RESERVED;
 
@@ -223,6 +224,10 @@ pub struct WorkerItem {
     #[document(index)]
     #[serde(default)]
     pub tag: Option<String>,
+    /// What [limits](super::Rule) select the activity by, besides its tag. Missing on activities of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Labels>,
 }
 
 impl WorkerItem {
@@ -244,6 +249,7 @@ impl WorkerItem {
             instance,
             execution_id,
             id,
+            name,
             session_id,
             tag,
             ..
@@ -261,8 +267,41 @@ impl WorkerItem {
             enqueued_at: now,
             session_id: session_id.clone(),
             tag: tag.clone(),
+            labels: Some(Labels {
+                activity: name.clone(),
+                ..Labels::default()
+            }),
             ..Self::default()
         }))
+    }
+
+    /// Adds what all activities of a turn have in common.
+    pub(crate) fn with_labels(self, turn: &Labels) -> Self {
+        let activity = self.labels.unwrap_or_default().activity;
+        let labels = Labels {
+            activity,
+            ..turn.clone()
+        };
+        Self {
+            labels: Some(labels),
+            ..self
+        }
+    }
+
+    /// Returns what limits select the activity by.
+    pub(crate) fn all_labels(&self) -> Labels {
+        let name = || match serde_json::from_str(self.work_item.header()) {
+            Ok(WorkItem::ActivityExecute { name, .. }) => name,
+            _ => String::new(),
+        };
+        let labels = self.labels.clone().unwrap_or_else(|| Labels {
+            activity: name(),
+            ..Labels::default()
+        });
+        Labels {
+            tag: self.tag.clone(),
+            ..labels
+        }
     }
 }
 

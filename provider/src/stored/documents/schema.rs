@@ -16,10 +16,15 @@ pub const SCHEMA_PARTITION: &str = "cdb:schema";
 /// | – | `duroxide-cdb` up to 0.1.10, and this provider before it had versions | |
 /// | 1 | 0.1.0 | this document and the gate |
 /// | 2 | 0.1.0, with a [`payload_codec`](Schema::payload_codec) only | encoded payloads |
-pub const SCHEMA_VERSION: u32 = 2;
+/// | 3 | 0.1.0, with [limits](super::Limits) only | limits of activities, which every runtime keeps to |
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// The version of a container without a payload codec.
 const VERSION_WITHOUT_CODEC: u32 = 1;
+
+const VERSION_WITH_CODEC: u32 = 2;
+
+const VERSION_WITH_LIMITS: u32 = 3;
 
 /// The due time of the gate's documents. Polls of this crate query later times only.
 const GATE: Timestamp = Timestamp::from_millis(0);
@@ -84,10 +89,25 @@ impl Schema {
     #[must_use]
     pub fn with_payload_codec(self, name: &str) -> Self {
         Self {
-            version: SCHEMA_VERSION,
+            version: self.version.max(VERSION_WITH_CODEC),
             payload_codec: Some(name.to_owned()),
             ..self
         }
+    }
+
+    /// Notes that the container has limits. Runtimes that do not know limits refuse the container
+    /// from then on, and the others read the limits when they open it.
+    #[must_use]
+    pub fn with_limits(self) -> Self {
+        Self {
+            version: self.version.max(VERSION_WITH_LIMITS),
+            ..self
+        }
+    }
+
+    /// Returns whether the container has, or had, limits.
+    pub fn has_limits(&self) -> bool {
+        self.version >= VERSION_WITH_LIMITS
     }
 }
 

@@ -17,7 +17,7 @@ use crate::queue::Services;
 use crate::queue::activities::FreeWorkers;
 use crate::queue::instances::{RejectedCommit, Turn, TurnResult};
 use crate::queue::local_queue::Caller;
-use crate::stored::documents::{OperatorAction, OutboxIntent};
+use crate::stored::documents::{Labels, OperatorAction, OutboxIntent};
 use crate::stored::payload::Payloads;
 use crate::stored::{admission, custom_status};
 use crate::timing::COMMIT_TIME;
@@ -105,17 +105,23 @@ fn plan_context<'a>(
     result: &TurnResult,
     charge: f64,
 ) -> PlanContext<'a> {
+    let instance = &turn.instance.document;
+    let attributes = attributes::at_commit(&services.store.payloads, turn, result);
+    // The first turn names the orchestration.
+    let orchestration = result.metadata.orchestration_name.as_ref();
+    let orchestration = orchestration.unwrap_or(&instance.orchestration_name);
     PlanContext {
         origin: Origin {
-            instance_id: &turn.instance.document.instance_id,
+            instance_id: &instance.instance_id,
             token: &turn.token,
             now: services.store.now(),
             machine_now: machine_now(),
             charge,
+            labels: Labels::of_turn(orchestration, &attributes),
         },
         limits: services.store.limits,
         workers: None,
-        attributes: attributes::at_commit(&services.store.payloads, turn, result),
+        attributes,
     }
 }
 

@@ -12,7 +12,7 @@ use duroxide::providers::WorkItem;
 
 use crate::queue::instances::TurnResult;
 use crate::stored::documents::{
-    Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
+    Durable, IntentItem, IntentQueue, Labels, OrchestratorItem, OutboxIntent, Text, WorkerItem,
 };
 use crate::stored::spill::Spilling;
 
@@ -50,6 +50,8 @@ pub(super) struct Origin<'a> {
     pub(super) machine_now: Timestamp,
     /// The request units that the instance was charged since its last commit.
     pub(super) charge: f64,
+    /// What limits select the activities of the turn by.
+    pub(super) labels: Labels,
 }
 
 impl Outgoing {
@@ -74,7 +76,7 @@ impl Outgoing {
             match WorkerItem::new(item, origin.now)? {
                 Some(worker) if is_cancelled(&worker) => {}
                 Some(worker) if worker.instance_id == origin.instance_id => {
-                    sorted.workers.push(worker);
+                    sorted.workers.push(worker.with_labels(&origin.labels));
                 }
                 Some(worker) => {
                     let items = others.entry(worker.instance_id.clone()).or_default();
@@ -116,6 +118,7 @@ impl Outgoing {
                     let key = format!("{}-{}", origin.token, self.intents.len());
                     let intent = OutboxIntent {
                         items: vec![item],
+                        labels: Some(origin.labels.clone()),
                         ..OutboxIntent::new(origin.instance_id, key, target, origin.now)
                     };
                     self.intents.push(intent);
@@ -193,6 +196,7 @@ impl Outgoing {
         let key = format!("{}-0", origin.token);
         self.intents.push(OutboxIntent {
             more: Some(spilling.cut(origin.instance_id, &list)),
+            labels: Some(origin.labels.clone()),
             ..OutboxIntent::new(origin.instance_id, key, origin.instance_id, origin.now)
         });
         Ok(())
@@ -282,6 +286,12 @@ mod tests {
         now: Timestamp::from_millis(1_000),
         machine_now: Timestamp::from_millis(31_000),
         charge: 0.0,
+        labels: Labels {
+            activity: String::new(),
+            orchestration: String::new(),
+            tag: None,
+            attributes: BTreeMap::new(),
+        },
     };
 
     fn turn_result(worker_items: &[WorkItem], orchestrator_items: &[WorkItem]) -> TurnResult {

@@ -4,21 +4,35 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
+use super::limits::{check_limits, painted, rules};
 use super::{Colours, Known, LIMITS, LOCK, Paint, ms, queue, request, waiting, won};
 use crate::queue::local_queue::claim::{Caller, Claim};
 use crate::queue::local_queue::dispatcher::{Next, WaiterId};
+use crate::queue::local_queue::limiter::Allowance;
 use crate::queue::local_queue::queue::Queue;
 use crate::queue::local_queue::slot::{Memory, Offer, Phase, Slot, Work};
+
+/// Asserts that an item that is offered is ready or parked.
+fn check_place(slot: &Slot<Paint>, now: Instant) {
+    let offered = slot.offer(now).map(|(class, _)| class);
+    let ready = slot.rank.map(|(rank, _)| rank.class);
+    if slot.parked.is_some() {
+        assert!(
+            offered.is_some() && ready.is_none(),
+            "it is parked: {slot:?}"
+        );
+    } else {
+        assert_eq!(offered, ready);
+    }
+    assert_eq!(slot.is_counted, slot.selected.is_some() && slot.counts());
+}
 
 /// Asserts everything that must hold between two events.
 fn check(queue: &Queue<Paint>, now: Instant) {
     let mut memory = Memory::default();
     let mut running = 0;
     for (key, slot) in &queue.slots {
-        assert_eq!(
-            slot.offer(now).map(|(class, _)| class),
-            slot.rank.map(|(class, _)| class)
-        );
+        check_place(slot, now);
         assert_eq!(slot.wakes_at(now), slot.timer.map(|(at, _)| at), "{key}");
         if let Some(rank) = slot.rank {
             assert_eq!(queue.ready.get(&rank), Some(key));
@@ -43,14 +57,14 @@ fn check(queue: &Queue<Paint>, now: Instant) {
             assert!(slot.timer.is_some(), "{key} never leaves {:?}", slot.phase);
         } else if slot.phase.is_undecided() {
             assert_eq!(slot.rank, None, "{key} is claimed");
-        } else if Paint::due(&slot.known).is_some() {
+        } else if Paint::due(&slot.known).is_some() && !slot.is_reserved {
             assert!(
-                slot.rank.is_some() || slot.timer.is_some(),
+                slot.rank.is_some() || slot.timer.is_some() || slot.parked.is_some(),
                 "{key} is never offered"
             );
         } else {
             assert!(
-                !Paint::is_forgettable(&slot.known),
+                slot.is_reserved || !Paint::is_forgettable(&slot.known),
                 "{key} is kept without need"
             );
         }
@@ -107,6 +121,16 @@ fn check_wakes(queue: &Queue<Paint>, now: Instant) {
 
 #[derive(Clone, Debug)]
 enum Event {
+    /// Rules, by number.
+    Rules(u8),
+    Allow {
+        colour: Colours,
+        running: u32,
+        rate: u32,
+        ms: u64,
+    },
+    Reserve(u8),
+    Unreserve(u8),
     Sleep(u64),
     Learn {
         key: u8,
@@ -180,6 +204,17 @@ fn event() -> impl Strategy<Value = Event> {
         number().prop_map(Win),
         number().prop_map(Finish),
         number().prop_map(Extend),
+        (0_u8..5).prop_map(Rules),
+        (colour(), 0_u32..4, 1_u32..20, 0_u64..3_000).prop_map(|(colour, running, rate, ms)| {
+            Allow {
+                colour,
+                running,
+                rate,
+                ms,
+            }
+        }),
+        key().prop_map(Reserve),
+        key().prop_map(Unreserve),
         Just(Unused),
         Just(Releasing),
         Just(Close),
@@ -245,12 +280,16 @@ impl Run {
                 if recheck {
                     self.queue.end_backoff(&key);
                 }
+                self.queue.label(&key, || painted(colour));
                 self.queue.learn(&key, now, learn);
             }
             Event::Cache { key, bytes } => {
                 self.queue.learn(&key, now, |known| known.cached = bytes);
             }
             Event::Poll { keys, scope } => self.poll(&keys, scope),
+            Event::Rules(_) | Event::Allow { .. } | Event::Reserve(_) | Event::Unreserve(_) => {
+                self.limit(&event);
+            }
             Event::Fetch(colours) => self.waiters.push(self.queue.register(request(colours))),
             Event::Next(at) => self.next(at),
             Event::Leave(at) if !self.waiters.is_empty() => {
@@ -280,6 +319,33 @@ impl Run {
         self.queue.take_garbage();
     }
 
+    fn limit(&mut self, event: &Event) {
+        let now = self.now;
+        match event {
+            Event::Rules(number) => self.queue.set_rules(rules(*number), now),
+            Event::Allow {
+                colour,
+                running,
+                rate,
+                ms: time,
+            } => {
+                let allowance = Allowance {
+                    running: Some(*running),
+                    rate: Some(f64::from(*rate)),
+                    until: now + ms(*time),
+                };
+                let key = format!("tag={colour}").into();
+                self.queue.allow(&key, Some(allowance), now);
+            }
+            Event::Reserve(key) => {
+                self.queue.label(key, || painted(key % 4));
+                let _reserved = self.queue.reserve(key, now);
+            }
+            Event::Unreserve(key) => self.queue.unreserve(key, now),
+            _ => {}
+        }
+    }
+
     fn poll(&mut self, keys: &[u8], scope: Colours) {
         let number = self.queue.number_poll();
         for key in keys {
@@ -297,7 +363,19 @@ impl Run {
             return;
         }
         let id = self.waiters[at % self.waiters.len()];
-        match self.queue.next(id, self.now) {
+        self.queue.tick(self.now);
+        let before = self.queue.limiter.views(self.now);
+        let next = self.queue.next(id, self.now);
+        let after = self.queue.limiter.views(self.now);
+        for view in after {
+            let was = before.iter().find(|before| before.key == view.key);
+            let (running, room) = was.map_or((0, 0), |was| (was.running, was.room));
+            assert!(
+                view.running <= running || room >= view.running - running,
+                "started beyond its limit: {view:?}"
+            );
+        }
+        match next {
             Next::Try(claim, _) | Next::HandOut(claim, _) => self.claims.push(claim),
             _ => {}
         }
@@ -376,10 +454,14 @@ proptest! {
         for event in events {
             run.apply(event);
             check(&run.queue, run.now);
+            check_limits(&run.queue, run.now);
         }
         // Whatever happened, no item stays claimed, locked or in backoff once its guard is gone.
         for claim in std::mem::take(&mut run.claims) {
             run.queue.dropped(&claim, run.now);
+        }
+        for key in 0..16 {
+            run.queue.unreserve(&key, run.now);
         }
         run.now += Duration::from_secs(60);
         run.queue.tick(run.now);

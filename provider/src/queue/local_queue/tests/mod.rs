@@ -2,6 +2,7 @@
 
 mod guards;
 mod invariants;
+mod limits;
 mod promises;
 
 use std::time::{Duration, Instant};

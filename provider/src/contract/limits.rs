@@ -1,0 +1,81 @@
+//! Limits of activities.
+
+use cdb_model::Query;
+use duroxide::providers::ProviderError;
+
+use crate::error::InOperation as _;
+use crate::operate::limits::rules;
+use crate::provider::CosmosDBProvider;
+use crate::stored::documents::{Limits, Permits, Rule, Selector};
+
+impl CosmosDBProvider {
+    /// Sets a limit of activities for all runtimes of the container, in place of one with the same
+    /// selector. Other runtimes learn of it within 10 s; one that opens the container, before it
+    /// starts anything. What runs already, goes on. `by` is the operator, for the record.
+    ///
+    /// From the first limit on, the container has schema version 3, which versions without limits
+    /// refuse to open.
+    ///
+    /// # Errors
+    /// Fails when the rule limits nothing, has a value out of its range, or is one more than
+    /// [`MAX_RULES`](crate::documents::MAX_RULES).
+    ///
+    /// ```
+    /// use cdb_provider::documents::Rule;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let emulator = cdb_emulator::Emulator::start().await?;
+    /// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+    /// // The bank allows ten calls at a time.
+    /// store.set_limit(Rule::new("activity=CallBank".parse()?).running(10), "ada").await?;
+    /// // During the maintenance of the bank, none.
+    /// store.set_limit(Rule::new("activity=CallBank".parse()?).running(0), "ada").await?;
+    /// let limits = store.limits().await?.expect("one was set");
+    /// assert_eq!((limits.rules.len(), limits.rules[0].running), (1, Some(0)));
+    /// store.remove_limit(&"activity=CallBank".parse()?, "ada").await?;
+    /// # Ok(()) }
+    /// ```
+    pub async fn set_limit(&self, rule: Rule, by: &str) -> Result<(), ProviderError> {
+        let set = rules::set(&self.services, rule, by);
+        set.await.in_operation("set_limit")
+    }
+
+    /// Removes the limit with this selector.
+    ///
+    /// # Errors
+    /// Fails when there is none; names those that exist.
+    pub async fn remove_limit(&self, select: &Selector, by: &str) -> Result<(), ProviderError> {
+        let removed = rules::remove(&self.services, select, by);
+        removed.await.in_operation("remove_limit")
+    }
+
+    /// Reads the limits. Returns `None` for a container that never had any.
+    ///
+    /// # Errors
+    /// Fails when the request fails.
+    pub async fn limits(&self) -> Result<Option<Limits>, ProviderError> {
+        let read = rules::read(self.services.container()).await;
+        let read = read.in_operation("limits")?;
+        Ok(read.map(|stored| stored.document))
+    }
+
+    /// Reads the permits of the keys that are limited at present, at most `most` keys: what the
+    /// runtimes may run of each, and what they would run.
+    ///
+    /// # Errors
+    /// Fails when the query fails.
+    pub async fn permits(&self, most: u32) -> Result<Vec<Permits>, ProviderError> {
+        let query = Query::<Permits>::across_partitions().limit(most);
+        let found = self.services.container().query(query).all().await;
+        let now = self.services.store.now();
+        let found = found.in_operation("permits")?;
+        let permits = found.into_iter().map(|stored| stored.document);
+        let permits = permits.map(|mut permits| {
+            permits.holders.retain(|holder| holder.until > now);
+            permits
+        });
+        Ok(permits
+            .filter(|permits| !permits.holders.is_empty())
+            .collect())
+    }
+}

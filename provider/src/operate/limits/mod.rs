@@ -1,0 +1,5 @@
+//! The limits of activities: their rules, and the permits of this process.
+
+pub(crate) mod permits;
+pub(crate) mod rules;
+mod share;

@@ -1,0 +1,116 @@
+//! The rules of the container: read by runtimes, changed by operators.
+
+use std::time::Duration;
+
+use cdb_client::ContainerClient;
+use cdb_model::{Document as _, Stored};
+
+use crate::error::{Error, Result};
+use crate::queue::Services;
+use crate::stored::documents::{
+    Durable, LIMITS_PARTITION, Limits, LimitsKey, MAX_RULES, OperatorAction, Rule, Selector,
+};
+use crate::stored::schema;
+
+/// How often a change is tried again when another operator was faster.
+const MAX_ATTEMPTS: u32 = 10;
+
+/// Reads the rules. Returns `None` for a container that never had any.
+pub(crate) async fn read(container: &ContainerClient<Durable>) -> Result<Option<Stored<Limits>>> {
+    let key = LimitsKey::new(LIMITS_PARTITION);
+    Ok(container.latest_committed().read(&key).await?)
+}
+
+/// Sets the rule of a selector, in place of an earlier one.
+pub(crate) async fn set(services: &Services, rule: Rule, by: &str) -> Result<()> {
+    rule.check()
+        .map_err(|error| Error::Refused(error.to_string()))?;
+    // Runtimes that open the container later read its rules before they start anything.
+    schema::note_limits(services.container()).await?;
+    let what = format!("set the limit of `{}`", rule.select);
+    change(services, by, what, |rules| {
+        rules.retain(|other| other.select != rule.select);
+        rules.push(rule.clone());
+        if rules.len() > MAX_RULES {
+            return Err(Error::Refused(format!(
+                "a container has at most {MAX_RULES} limits; remove one, or use a limit for each value, as `tenant=*`"
+            )));
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Removes the rule of a selector.
+pub(crate) async fn remove(services: &Services, selector: &Selector, by: &str) -> Result<()> {
+    let what = format!("removed the limit of `{selector}`");
+    change(services, by, what, |rules| {
+        let count = rules.len();
+        rules.retain(|rule| rule.select != *selector);
+        if rules.len() == count {
+            let others: Vec<_> = rules
+                .iter()
+                .map(|rule| format!("`{}`", rule.select))
+                .collect();
+            let others = if others.is_empty() {
+                "the container has no limits".to_owned()
+            } else {
+                format!("the container has limits of {}", others.join(", "))
+            };
+            return Err(Error::Refused(format!(
+                "there is no limit of `{selector}`; {others}"
+            )));
+        }
+        Ok(())
+    })
+    .await
+}
+
+async fn change(
+    services: &Services,
+    by: &str,
+    what: String,
+    change: impl Fn(&mut Vec<Rule>) -> Result<()>,
+) -> Result<()> {
+    for _ in 0..MAX_ATTEMPTS {
+        let before = read(services.container()).await?;
+        let mut rules = before
+            .as_ref()
+            .map_or_else(Vec::new, |before| before.document.rules.clone());
+        change(&mut rules)?;
+        // Exact selectors before those of each value, so that an exception needs no order.
+        rules.sort_by_key(|rule| match &rule.select {
+            Selector::Label { value, .. } => u8::from(value.is_none()),
+            Selector::All => 2,
+        });
+        let now = services.store.now();
+        // Later than the last change, by any clock: runtimes look for a later one.
+        let last = before.as_ref().map(|before| before.document.visible_at);
+        let limits = Limits {
+            instance_id: LIMITS_PARTITION.to_owned(),
+            visible_at: last.map_or(now, |last| now.max(last + Duration::from_millis(1))),
+            rules,
+            changed: OperatorAction {
+                at: now,
+                by: by.to_owned(),
+                what: what.clone(),
+            },
+        };
+        let container = services.container();
+        let written = match &before {
+            Some(before) => container.run(limits.replace().if_match(&before.etag)).await,
+            None => container.run(limits.create()).await,
+        };
+        match written {
+            Ok(_) => {
+                services.queues.limits.apply(services.activities(), &limits);
+                return Ok(());
+            }
+            Err(error) if error.is_precondition_failed() || error.is_conflict() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Error::Retryable(
+        "other operators change the limits at the same time; try again".to_owned(),
+    ))
+}

@@ -1,0 +1,280 @@
+//! What limits promise: caps, rates, fair shares and priorities, without an endless wait.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::promises::{learn, sleeper, takes};
+use super::{Colours, LOCK, Paint, ms, queue, request, won};
+use crate::queue::local_queue::claim::Caller;
+use crate::queue::local_queue::limiter::Allowance;
+use crate::queue::local_queue::queue::Queue;
+use crate::queue::local_queue::slot::Slot;
+use crate::stored::documents::{Labels, Priority, Rule};
+
+fn rule(select: &str) -> Rule {
+    Rule::new(select.parse().expect("it is valid"))
+}
+
+/// Returns the labels of an item of the random sequences.
+pub(super) fn painted(colour: Colours) -> Labels {
+    Labels {
+        tag: Some(colour.to_string()),
+        ..Labels::default()
+    }
+}
+
+/// Returns rules of the random sequences, by number.
+pub(super) fn rules(number: u8) -> Vec<Rule> {
+    match number {
+        0 => Vec::new(),
+        1 => vec![rule("tag=1").running(2)],
+        2 => vec![
+            rule("tag=1").running(1),
+            rule("tag=*").starts_per_second(2.0).weight(3),
+        ],
+        3 => vec![
+            rule("*").running(3).priority(Priority::Low),
+            rule("tag=2").running(1),
+        ],
+        _ => vec![
+            rule("tag=3").priority(Priority::High),
+            rule("tag=0").running(0),
+        ],
+    }
+}
+
+/// Asserts that the limits count what runs, and that nothing waits for a limit that has room.
+pub(super) fn check_limits(queue: &Queue<Paint>, now: Instant) {
+    let all = || {
+        queue
+            .slots
+            .values()
+            .filter_map(|slot| Some((slot, slot.selected.clone()?)))
+    };
+    for view in queue.limiter.views(now) {
+        let counted = all().filter(|(slot, item)| slot.is_counted && item.needs(&view.key));
+        assert_eq!(view.running, counted.count(), "{view:?}");
+        let parked = |slot: &Slot<Paint>| {
+            slot.parked
+                .as_ref()
+                .is_some_and(|(key, _)| *key == view.key)
+        };
+        assert_eq!(
+            view.parked,
+            all().filter(|(slot, _)| parked(slot)).count(),
+            "{view:?}"
+        );
+        if view.parked > 0 && view.room > 0 {
+            let mut ready =
+                all().filter(|(slot, item)| slot.rank.is_some() && item.needs(&view.key));
+            assert!(ready.next().is_some(), "{view:?}");
+        }
+    }
+}
+
+/// Makes an item due that has a tag.
+fn item(queue: &mut Queue<Paint>, key: u8, tag: &str, now: Instant) {
+    queue.label(&key, || Labels {
+        tag: Some(tag.to_owned()),
+        ..Labels::default()
+    });
+    learn(queue, key, 0, now);
+}
+
+fn allow(queue: &mut Queue<Paint>, key: &str, running: u32, now: Instant) {
+    let allowance = Allowance {
+        running: Some(running),
+        rate: None,
+        until: now + Duration::from_secs(60),
+    };
+    queue.allow(&key.into(), Some(allowance), now);
+}
+
+/// Hands out what a dispatcher gets, and returns it.
+fn run(queue: &mut Queue<Paint>, now: Instant) -> Option<u8> {
+    let waiter = queue.register(request(0));
+    let claim = takes(queue, waiter, now);
+    queue.leave(waiter, now);
+    let claim = claim?;
+    let token = claim.key.to_string();
+    let won = won(0, &token, now + LOCK);
+    let handed_out = queue.hand_out(&claim, won, Caller::Runtime, now, |known| {
+        known.pending.clear();
+    });
+    assert_eq!(handed_out, None);
+    Some(claim.key)
+}
+
+fn end(queue: &mut Queue<Paint>, key: u8, now: Instant) {
+    queue.finish(&key.to_string(), now, |known| known.pending.clear());
+}
+
+#[test]
+fn no_more_items_of_a_key_run_than_permitted_and_others_pass_them() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    queue.set_rules(vec![rule("tag=bank").running(2)], now);
+    for key in 1..=4 {
+        item(&mut queue, key, "bank", now);
+    }
+    item(&mut queue, 9, "other", now);
+    assert_eq!(run(&mut queue, now), Some(9), "there are no permits yet");
+    allow(&mut queue, "tag=bank", 2, now);
+    assert_eq!(run(&mut queue, now), Some(1));
+    assert_eq!(run(&mut queue, now), Some(2));
+    assert_eq!(run(&mut queue, now), None);
+    end(&mut queue, 1, now);
+    assert_eq!(run(&mut queue, now), Some(3));
+    assert_eq!(run(&mut queue, now), None);
+}
+
+#[test]
+fn an_item_that_waits_for_a_limit_wakes_a_dispatcher_when_another_one_ends() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    queue.set_rules(vec![rule("*").running(1)], now);
+    item(&mut queue, 1, "a", now);
+    allow(&mut queue, "*", 1, now);
+    assert_eq!(run(&mut queue, now), Some(1));
+    item(&mut queue, 2, "b", now);
+    let waiter = sleeper(&mut queue, 0, now);
+    let _woken = queue.take_woken();
+    end(&mut queue, 1, now);
+    assert_eq!(queue.take_woken().len(), 1);
+    assert_eq!(
+        takes(&mut queue, waiter, now).map(|claim| claim.key),
+        Some(2)
+    );
+}
+
+#[test]
+fn a_rule_counts_what_runs_already() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    for key in 1..=4 {
+        item(&mut queue, key, "bank", now);
+    }
+    assert_eq!(run(&mut queue, now), Some(1));
+    assert_eq!(run(&mut queue, now), Some(2));
+    queue.set_rules(vec![rule("tag=bank").running(2)], now);
+    allow(&mut queue, "tag=bank", 2, now);
+    assert_eq!(run(&mut queue, now), None);
+    end(&mut queue, 2, now);
+    assert_eq!(run(&mut queue, now), Some(3));
+    queue.set_rules(Vec::new(), now);
+    assert_eq!(run(&mut queue, now), Some(4));
+}
+
+#[test]
+fn a_rule_of_zero_pauses_and_its_removal_resumes() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    queue.set_rules(vec![rule("*").running(0)], now);
+    item(&mut queue, 1, "a", now);
+    allow(&mut queue, "*", 5, now);
+    assert_eq!(run(&mut queue, now), None);
+    queue.set_rules(Vec::new(), now);
+    assert_eq!(run(&mut queue, now), Some(1));
+}
+
+#[test]
+fn permits_that_have_ended_start_nothing() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    queue.set_rules(vec![rule("*").running(5)], now);
+    item(&mut queue, 1, "a", now);
+    item(&mut queue, 2, "a", now);
+    allow(&mut queue, "*", 5, now);
+    assert_eq!(run(&mut queue, now), Some(1));
+    let later = now + Duration::from_secs(60);
+    assert_eq!(run(&mut queue, later), None);
+    allow(&mut queue, "*", 5, later);
+    assert_eq!(run(&mut queue, later), Some(2));
+}
+
+#[test]
+fn a_rate_lets_one_item_start_after_the_other() {
+    let mut now = Instant::now();
+    let mut queue = queue(now);
+    queue.set_rules(vec![rule("*").starts_per_second(4.0)], now);
+    for key in 1..=8 {
+        item(&mut queue, key, "a", now);
+    }
+    let allowance = Allowance {
+        running: None,
+        rate: Some(4.0),
+        until: now + Duration::from_secs(60),
+    };
+    queue.allow(&"*".into(), Some(allowance), now);
+    let mut starts = Vec::new();
+    let begun = now;
+    while starts.len() < 8 {
+        if let Some(key) = run(&mut queue, now) {
+            starts.push((key, now - begun));
+            continue;
+        }
+        // A dispatcher that waits is woken by the timer.
+        let timer = queue.tick(now).expect("the rate sets one");
+        assert!(timer > now);
+        now = timer;
+    }
+    let keys: Vec<_> = starts.iter().map(|(key, _)| *key).collect();
+    assert_eq!(keys, [1, 2, 3, 4, 5, 6, 7, 8]);
+    let (_, last) = starts[7];
+    // One at once, and the seven others at four per second.
+    assert!(last >= ms(1_750) && last < ms(1_760), "{last:?}");
+}
+
+/// Runs `count` items one after another, with as many of each tag queued as `queued` says. Returns
+/// how many of each tag have run.
+fn served(rules: Vec<Rule>, queued: &[(&str, u8)], count: usize) -> BTreeMap<String, usize> {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    queue.limits.slots = 1_000;
+    queue.limits.memory.pending = 1_000_000;
+    queue.set_rules(rules, now);
+    let (mut key, mut tags) = (0, BTreeMap::new());
+    for (tag, count) in queued {
+        for _ in 0..*count {
+            item(&mut queue, key, tag, now);
+            tags.insert(key, (*tag).to_owned());
+            key += 1;
+        }
+    }
+    let mut served = BTreeMap::new();
+    for _ in 0..count {
+        let key = run(&mut queue, now).expect("items are ready");
+        end(&mut queue, key, now);
+        *served.entry(tags[&key].clone()).or_insert(0) += 1;
+    }
+    served
+}
+
+#[test]
+fn keys_share_the_dispatchers_by_weight_whoever_came_first() {
+    let rules = vec![rule("tag=gold").weight(3), rule("tag=*").weight(1)];
+    let queued = [("flood", 100), ("gold", 60), ("small", 40)];
+    let served = served(rules, &queued, 50);
+    assert_eq!(
+        (served["gold"], served["flood"], served["small"]),
+        (30, 10, 10)
+    );
+}
+
+#[test]
+fn without_rules_the_oldest_comes_first() {
+    let served = served(Vec::new(), &[("flood", 100), ("small", 10)], 100);
+    assert_eq!((served["flood"], served.get("small")), (100, None));
+}
+
+#[test]
+fn a_lower_priority_gets_one_of_17_starts() {
+    let rules = vec![
+        rule("tag=high").priority(Priority::High),
+        rule("tag=low").priority(Priority::Low),
+    ];
+    let queued = [("low", 60), ("normal", 60), ("high", 120)];
+    let served = served(rules, &queued, 102);
+    assert!(served["high"] >= 88, "{served:?}");
+    assert!(served["normal"] >= 5 && served["low"] >= 5, "{served:?}");
+}

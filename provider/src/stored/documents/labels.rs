@@ -1,0 +1,61 @@
+//! The labels of activities.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::attribute::AttributeValue;
+
+/// What rules select an activity by. Stored with it, so that a rule also applies to activities that
+/// wait already.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Labels {
+    /// The name of the activity.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub activity: String,
+    /// The name of the orchestration; empty on activities of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub orchestration: String,
+    /// The tag, which is stored beside the labels.
+    #[serde(skip)]
+    pub tag: Option<String>,
+    /// The search attributes of the instance after the turn that scheduled the activity, as text.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub attributes: BTreeMap<String, String>,
+}
+
+/// The longest value of a search attribute that is a label, in bytes. A key is not a text.
+const MAX_LABEL: usize = 64;
+
+impl Labels {
+    /// Returns the labels of all activities that one turn schedules.
+    pub(crate) fn of_turn(
+        orchestration: &str,
+        attributes: &BTreeMap<String, AttributeValue>,
+    ) -> Self {
+        let attributes = attributes.iter().filter_map(|(name, value)| {
+            let value = match value {
+                AttributeValue::String(text) => text.clone(),
+                AttributeValue::Bool(value) => value.to_string(),
+                AttributeValue::Number(number) => number.to_string(),
+            };
+            (value.len() <= MAX_LABEL).then(|| (name.clone(), value))
+        });
+        Self {
+            orchestration: orchestration.to_owned(),
+            attributes: attributes.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns a label: the activity, the orchestration, the tag or a search attribute.
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        match name {
+            "activity" => Some(&*self.activity),
+            "orchestration" => Some(&*self.orchestration).filter(|name| !name.is_empty()),
+            "tag" => self.tag.as_deref(),
+            name => self.attributes.get(name).map(String::as_str),
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! Limits of activities: the rules of a container, and the permits that its runtimes hold.
+
+use std::fmt;
+use std::str::FromStr;
+
+use cdb_model::{Document, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::instance::OperatorAction;
+use super::labels::Labels;
+use super::queue_item::WorkerItem;
+
+/// The partition of the rules. Not an instance.
+pub const LIMITS_PARTITION: &str = "cdb:limits";
+
+/// The most rules of a container. Each activity is compared with all of them.
+pub const MAX_RULES: usize = 100;
+
+/// The rules of a container, one document. A container without rules has none.
+///
+/// ```
+/// use cdb_provider::documents::{LIMITS_PARTITION, LimitsKey};
+/// use cdb_provider::documents::Rule;
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let emulator = cdb_emulator::Emulator::start().await?;
+/// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+/// store.set_limit(Rule::new("activity=CallBank".parse()?).running(10), "ada").await?;
+/// let limits = store.container().read(&LimitsKey::new(LIMITS_PARTITION)).await?.expect("it was written");
+/// assert_eq!(limits.document.rules[0].running, Some(10));
+/// # Ok(()) }
+/// ```
+#[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "limits", id = "{instance_id}:limits")]
+pub struct Limits {
+    /// Always [`LIMITS_PARTITION`].
+    #[document(partition_key)]
+    pub instance_id: String,
+    /// The time of the last change. Runtimes learn of a newer document by the query that also
+    /// finds due items.
+    #[document(index)]
+    pub visible_at: Timestamp,
+    /// The rules. An activity keeps to all that select it.
+    pub rules: Vec<Rule>,
+    /// The last change.
+    pub changed: OperatorAction,
+}
+
+impl Limits {
+    /// Returns the rules that select an activity, each with the activity's key.
+    pub fn of<'a>(&'a self, activity: &WorkerItem) -> Vec<(&'a Rule, String)> {
+        let labels = activity.all_labels();
+        let rules = self.rules.iter();
+        rules
+            .filter_map(|rule| Some((rule, rule.select.key_of(&labels)?)))
+            .collect()
+    }
+}
+
+/// A rule for the activities with a key.
+///
+/// ```
+/// use cdb_provider::documents::{Priority, Rule};
+///
+/// // The bank allows ten calls at a time, and 50 in a second.
+/// let bank = Rule::new("activity=CallBank".parse()?).running(10).starts_per_second(50.0);
+/// // Each tenant gets the same share, whoever queued first.
+/// let tenants = Rule::new("tenant=*".parse()?).weight(1);
+/// // Reports wait for everything else.
+/// let nightly = Rule::new("orchestration=Report".parse()?).priority(Priority::Low);
+/// assert!([bank, tenants, nightly].iter().all(|rule| rule.check().is_ok()));
+/// # Ok::<(), cdb_provider::documents::RuleError>(())
+/// ```
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[must_use]
+pub struct Rule {
+    /// The activities that the rule is for.
+    pub select: Selector,
+    /// The most activities of a key that run at a time, in all runtimes. Zero pauses them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running: Option<u32>,
+    /// The most activities of a key that start in a second, in all runtimes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_per_second: Option<f64>,
+    /// The share of a key among those that wait in a runtime, 1 to 1,000. The first rule with a
+    /// weight that selects an activity decides its key. Activities without one have a key in
+    /// common, with the weight 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+    /// The priority; the first rule with one decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+}
+
+/// The priority of activities. Those of a higher one are handed out first; of 16 starts in a row,
+/// one goes to the next lower priority that waits.
+#[derive(
+    Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash,
+)]
+#[serde(rename_all = "camelCase")]
+pub enum Priority {
+    /// Before all others.
+    High,
+    /// Without a rule.
+    #[default]
+    Normal,
+    /// After all others.
+    Low,
+}
+
+impl Rule {
+    /// Creates a rule without a limit.
+    pub fn new(select: Selector) -> Self {
+        Self {
+            select,
+            running: None,
+            starts_per_second: None,
+            weight: None,
+            priority: None,
+        }
+    }
+
+    /// Limits how many run at a time. Zero pauses them.
+    pub fn running(self, most: u32) -> Self {
+        Self {
+            running: Some(most),
+            ..self
+        }
+    }
+
+    /// Limits how many start in a second.
+    pub fn starts_per_second(self, most: f64) -> Self {
+        Self {
+            starts_per_second: Some(most),
+            ..self
+        }
+    }
+
+    /// Sets the share of each key.
+    pub fn weight(self, weight: u32) -> Self {
+        Self {
+            weight: Some(weight),
+            ..self
+        }
+    }
+
+    /// Sets the priority.
+    pub fn priority(self, priority: Priority) -> Self {
+        Self {
+            priority: Some(priority),
+            ..self
+        }
+    }
+
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// Names the value that is out of its range, or says that the rule limits nothing.
+    pub fn check(&self) -> Result<(), RuleError> {
+        let select = &self.select;
+        if let Some(weight) = self.weight
+            && !(1..=MAX_WEIGHT).contains(&weight)
+        {
+            return Err(RuleError(format!(
+                "the weight of `{select}` is {weight}; use 1 to {MAX_WEIGHT}"
+            )));
+        }
+        if let Some(rate) = self.starts_per_second
+            && !(MIN_RATE..=MAX_RATE).contains(&rate)
+        {
+            return Err(RuleError(format!(
+                "`{select}` may start {rate} in a second; use {MIN_RATE} to {MAX_RATE}, or a rule that lets 0 run"
+            )));
+        }
+        let Self {
+            running,
+            starts_per_second,
+            weight,
+            priority,
+            ..
+        } = self;
+        if running.is_none()
+            && starts_per_second.is_none()
+            && weight.is_none()
+            && priority.is_none()
+        {
+            return Err(RuleError(format!(
+                "the rule of `{select}` limits nothing; give it what runs, starts in a second, a weight or a priority"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Returns whether the rule limits what runs or starts, so that runtimes need permits.
+    pub(crate) fn is_cap(&self) -> bool {
+        self.running.is_some() || self.starts_per_second.is_some()
+    }
+}
+
+/// The largest weight.
+const MAX_WEIGHT: u32 = 1_000;
+
+/// The lowest and the highest rate, in starts per second. Permits count thousandths.
+const MIN_RATE: f64 = 0.001;
+const MAX_RATE: f64 = 1_000_000.0;
+
+/// Why a rule is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RuleError(pub(crate) String);
+
+/// The activities of a rule, as text: `*` for all, or a field and its value.
+///
+/// | text | selects | keys |
+/// |---|---|---|
+/// | `*` | all activities | one |
+/// | `activity=CallBank` | those with this name | one |
+/// | `orchestration=Import` | those of this orchestration | one |
+/// | `tag=gpu` | those with this tag | one |
+/// | `tenant=ada` | those whose instance had this search attribute at the commit | one |
+/// | `tenant=*` | those whose instance had this search attribute | one per value |
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Selector {
+    /// All activities.
+    All,
+    /// Those with a label.
+    Label {
+        /// `activity`, `orchestration`, `tag`, or a search attribute.
+        name: String,
+        /// The value; `None` for each value a key of its own.
+        value: Option<String>,
+    },
+}
+
+impl FromStr for Selector {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        if text == "*" {
+            return Ok(Self::All);
+        }
+        match text.split_once('=') {
+            Some((name, value)) if !name.trim().is_empty() && !value.trim().is_empty() => {
+                Ok(Self::Label {
+                    name: name.trim().to_owned(),
+                    value: Some(value.trim().to_owned()).filter(|value| value != "*"),
+                })
+            }
+            _ => Err(RuleError(format!(
+                "`{text}` selects no activities; write `*`, or a name and a value as `activity=CallBank`, `orchestration=Import`, `tag=gpu`, `tenant=ada` or `tenant=*`"
+            ))),
+        }
+    }
+}
+
+impl TryFrom<String> for Selector {
+    type Error = RuleError;
+
+    fn try_from(text: String) -> Result<Self, RuleError> {
+        text.parse()
+    }
+}
+
+impl From<Selector> for String {
+    fn from(selector: Selector) -> Self {
+        selector.to_string()
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("*"),
+            Self::Label { name, value } => {
+                write!(f, "{name}={}", value.as_deref().unwrap_or("*"))
+            }
+        }
+    }
+}
+
+impl Selector {
+    /// Returns the key of an activity, `tenant=ada`; `None` if it is not selected.
+    pub(crate) fn key_of(&self, labels: &Labels) -> Option<String> {
+        let Self::Label { name, value } = self else {
+            return Some("*".to_owned());
+        };
+        let found = labels.get(name)?;
+        let is_selected = value.as_deref().is_none_or(|value| value == found);
+        is_selected.then(|| format!("{name}={found}"))
+    }
+}
+
+/// The permits of one key, divided among the runtimes that have activities with the key.
+///
+/// A runtime writes it while it has such activities, and never more than the limit is permitted to
+/// all together: each write is conditional on the version that it read.
+#[derive(Document, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+#[document(type = "permits", id = "{instance_id}:permits")]
+pub struct Permits {
+    /// Always [`LIMITS_PARTITION`] with the key, which spreads the keys over the container.
+    #[document(partition_key)]
+    pub instance_id: String,
+    /// The key, `tenant=ada`.
+    pub key: String,
+    /// The runtimes that hold permits, or want some.
+    pub holders: Vec<Holder>,
+    /// The seconds until the service deletes the document after its last change.
+    #[document(ttl)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<u32>,
+}
+
+/// The permits of one runtime.
+#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Holder {
+    /// The runtime: a random name per process.
+    pub runtime: String,
+    /// The activities that it may run at a time.
+    pub running: u32,
+    /// The activities that it would run.
+    pub wanted: u32,
+    /// The thousandths of a start per second that it may use.
+    #[serde(default)]
+    pub starts: u32,
+    /// The end of the permits, by the service's clock.
+    pub until: Timestamp,
+}
+
+impl Permits {
+    /// Returns the key of the document that has the permits of a key.
+    pub fn key_of(key: &str) -> PermitsKey {
+        PermitsKey::new(format!("{LIMITS_PARTITION}:{key}"))
+    }
+
+    /// Creates the document of a key.
+    pub(crate) fn new(key: &str) -> Self {
+        Self {
+            instance_id: Self::key_of(key).instance_id,
+            key: key.to_owned(),
+            ttl: Some(PERMITS_KEPT),
+            ..Self::default()
+        }
+    }
+}
+
+/// A day: no runtime holds permits that long without a write.
+const PERMITS_KEPT: u32 = 24 * 60 * 60;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::stored::documents::AttributeValue;
+
+    fn labels() -> Labels {
+        let attributes = BTreeMap::from([
+            (
+                "tenant".to_owned(),
+                AttributeValue::String("ada".to_owned()),
+            ),
+            ("note".to_owned(), AttributeValue::String("n".repeat(65))),
+            ("floor".to_owned(), AttributeValue::Number(3.0)),
+        ]);
+        Labels {
+            activity: "CallBank".to_owned(),
+            tag: Some("gpu".to_owned()),
+            ..Labels::of_turn("Order", &attributes)
+        }
+    }
+
+    #[test]
+    fn a_selector_has_a_key_for_each_activity_that_it_selects() {
+        let key = |text: &str| {
+            let selector: Selector = text.parse().expect(text);
+            assert_eq!(selector.to_string().parse(), Ok(selector.clone()));
+            selector.key_of(&labels())
+        };
+        assert_eq!(key("*").as_deref(), Some("*"));
+        assert_eq!(key("tenant=*").as_deref(), Some("tenant=ada"));
+        assert_eq!(key("tenant=ada").as_deref(), Some("tenant=ada"));
+        assert_eq!(key("tenant=bob"), None);
+        assert_eq!(
+            key("activity=CallBank").as_deref(),
+            Some("activity=CallBank")
+        );
+        assert_eq!(
+            key("orchestration=Order").as_deref(),
+            Some("orchestration=Order")
+        );
+        assert_eq!(key("tag=gpu").as_deref(), Some("tag=gpu"));
+        assert_eq!(key("floor=3").as_deref(), Some("floor=3"));
+        // It is too long for a label.
+        assert_eq!(key("note=*"), None);
+        assert_eq!(key("colour=*"), None);
+    }
+
+    #[test]
+    fn what_selects_nothing_is_refused_with_what_to_write() {
+        for text in ["", "tenant", "=ada", "tenant= "] {
+            let error = text.parse::<Selector>().expect_err(text);
+            assert!(error.to_string().contains("write `*`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn values_out_of_their_range_are_refused() {
+        let all = || Rule::new(Selector::All);
+        let refused = [
+            all(),
+            all().weight(0),
+            all().weight(1_001),
+            all().starts_per_second(0.0),
+            all().starts_per_second(f64::NAN),
+        ];
+        for rule in refused {
+            assert!(rule.check().is_err(), "{rule:?}");
+        }
+        assert_eq!(all().running(0).check(), Ok(()));
+        assert_eq!(all().starts_per_second(0.5).check(), Ok(()));
+    }
+}
