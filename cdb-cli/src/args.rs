@@ -38,10 +38,6 @@ pub(crate) struct Args {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one value exists, until the command ends"
-)]
 pub(crate) enum Command {
     /// Print, compare or replace the container's indexing policy
     Policy(PolicyArgs),
