@@ -24,6 +24,8 @@ pub enum OperationKind {
     DeleteContainer,
     /// Lists the physical partitions.
     ReadPhysicalPartitions,
+    /// Lists the offers: the throughput of databases and containers.
+    ReadOffers,
     /// Creates an item.
     Create,
     /// Creates or replaces an item.
@@ -59,6 +61,7 @@ impl OperationKind {
             Self::ReplaceContainer => "replace_container",
             Self::DeleteContainer => "delete_container",
             Self::ReadPhysicalPartitions => "read_partition_key_ranges",
+            Self::ReadOffers => "read_offers",
             Self::Create => "create_item",
             Self::Upsert => "upsert_item",
             Self::Replace => "replace_item",
@@ -80,6 +83,7 @@ impl OperationKind {
                 | Self::ReadDatabase
                 | Self::ReadContainer
                 | Self::ReadPhysicalPartitions
+                | Self::ReadOffers
                 | Self::Read
                 | Self::Query
                 | Self::ChangeFeed
@@ -100,6 +104,7 @@ impl OperationKind {
                 | Self::ReplaceContainer
                 | Self::DeleteContainer
                 | Self::ReadPhysicalPartitions
+                | Self::ReadOffers
         )
     }
 }

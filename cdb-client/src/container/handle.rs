@@ -75,6 +75,22 @@ impl<C: Container> ContainerClient<C> {
         }
     }
 
+    /// Returns a handle for work that can wait, such as deletions of old documents, copies and
+    /// exports. Its requests wait while a request of any kind was throttled a moment ago, or this
+    /// process uses more than its [share](crate::BackgroundConfig::share) of the container's RU/s,
+    /// at most 5 s each in turn. They may be throttled by the service before others. Requests of
+    /// other handles never wait for them.
+    ///
+    /// The RU/s are read from the offer of the container or its database after the first throttled
+    /// request, at most every ten minutes. A credential that may not read offers has pauses only,
+    /// of 0.1 to 5 s after a throttled request.
+    pub fn in_background(&self) -> Self {
+        Self {
+            context: Arc::new(self.context.in_background()),
+            ..self.clone()
+        }
+    }
+
     /// Returns the name of the database.
     pub fn database(&self) -> &str {
         &self.context.database

@@ -29,6 +29,7 @@ mod soft_delete;
 mod source;
 #[cfg(test)]
 mod tests;
+mod throughput;
 mod update;
 
 pub use batch::BatchOutcome;
