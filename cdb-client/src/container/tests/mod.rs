@@ -6,6 +6,7 @@ mod bootstrap;
 mod feed;
 mod fixture;
 mod opening;
+mod overload;
 mod point;
 mod prefix;
 mod query;
