@@ -20,9 +20,9 @@ pub(crate) enum Work {
 #[non_exhaustive]
 pub struct BackgroundConfig {
     /// The share of a container's RU/s up to which background requests are sent, above 0 and at most
-    /// 1; 0.8 by default. It limits all requests of this process together: background requests
-    /// use what the others leave below it. Divide it by the number of processes that share a
-    /// container.
+    /// 1; 0.8 by default. The RU/s are those that this process spent when a request was
+    /// throttled. The share is for all requests of the process: background requests use what the
+    /// others leave below it.
     pub share: f64,
     /// Whether background requests have the priority level `Low`, so that an account with
     /// priority-based execution throttles them first. On by default: other accounts ignore the level

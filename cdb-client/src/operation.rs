@@ -24,8 +24,6 @@ pub enum OperationKind {
     DeleteContainer,
     /// Lists the physical partitions.
     ReadPhysicalPartitions,
-    /// Lists the offers: the throughput of databases and containers.
-    ReadOffers,
     /// Creates an item.
     Create,
     /// Creates or replaces an item.
@@ -61,7 +59,6 @@ impl OperationKind {
             Self::ReplaceContainer => "replace_container",
             Self::DeleteContainer => "delete_container",
             Self::ReadPhysicalPartitions => "read_partition_key_ranges",
-            Self::ReadOffers => "read_offers",
             Self::Create => "create_item",
             Self::Upsert => "upsert_item",
             Self::Replace => "replace_item",
@@ -83,7 +80,6 @@ impl OperationKind {
                 | Self::ReadDatabase
                 | Self::ReadContainer
                 | Self::ReadPhysicalPartitions
-                | Self::ReadOffers
                 | Self::Read
                 | Self::Query
                 | Self::ChangeFeed
@@ -104,7 +100,6 @@ impl OperationKind {
                 | Self::ReplaceContainer
                 | Self::DeleteContainer
                 | Self::ReadPhysicalPartitions
-                | Self::ReadOffers
         )
     }
 }

@@ -20,7 +20,7 @@ const MAX_NAME_BYTES: usize = 255;
 /// The resource of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
-    /// `dbs`, `colls`, `docs`, `pkranges` or `offers`, as in the signature; empty for the account.
+    /// `dbs`, `colls`, `docs` or `pkranges`, as in the signature; empty for the account.
     pub kind: &'static str,
     /// The signed link: raw names, no slash at either end.
     pub link: String,
@@ -44,15 +44,6 @@ impl Resource {
             kind: "dbs",
             link: String::new(),
             path: "/dbs".to_owned(),
-        }
-    }
-
-    /// The offers of an account.
-    pub(crate) fn offers() -> Self {
-        Self {
-            kind: "offers",
-            link: String::new(),
-            path: "/offers".to_owned(),
         }
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{
-    BackgroundConfig, Bootstrap, BootstrapConfig, ConnectionString, CosmosClient, CosmosClientBuilder, Credential,
-    MasterKey,
+    BackgroundConfig, Bootstrap, BootstrapConfig, ConnectionString, CosmosClient,
+    CosmosClientBuilder, Credential, MasterKey,
 };
 use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;

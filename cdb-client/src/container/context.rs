@@ -156,10 +156,6 @@ impl ContainerContext {
         if self.work == Work::Foreground || kind.is_metadata() {
             return None;
         }
-        if self.governor.wants_offer() {
-            // Boxed, because every future of a caller contains it.
-            Box::pin(self.learn_throughput()).await;
-        }
         Some(self.governor.admit().await)
     }
 
@@ -211,6 +207,7 @@ impl ContainerContext {
             sessions: Some(&self.sessions),
             watch: watch.as_ref(),
             governor: (!request.kind.is_metadata()).then_some(&*self.governor),
+            is_background: self.work == Work::Background,
         };
         let result = self.pipeline.send_observed(request, observers).await;
         if let Some(watch) = watch {

@@ -76,14 +76,10 @@ impl<C: Container> ContainerClient<C> {
     }
 
     /// Returns a handle for work that can wait, such as deletions of old documents, copies and
-    /// exports. Its requests wait while a request of any kind was throttled a moment ago, or this
-    /// process uses more than its [share](crate::BackgroundConfig::share) of the container's RU/s,
-    /// at most 5 s each in turn. They may be throttled by the service before others. Requests of
-    /// other handles never wait for them.
-    ///
-    /// The RU/s are read from the offer of the container or its database after the first throttled
-    /// request, at most every ten minutes. A credential that may not read offers has pauses only,
-    /// of 0.1 to 5 s after a throttled request.
+    /// exports. Once a request of any kind was throttled, its requests wait while this process
+    /// spends more than its [share](crate::BackgroundConfig::share) of what it spent then, and 0.1
+    /// to 5 s after each throttled request. At least one is sent every 5 s. The service may
+    /// throttle them before others. Requests of other handles never wait for them.
     pub fn in_background(&self) -> Self {
         Self {
             context: Arc::new(self.context.in_background()),

@@ -29,7 +29,6 @@ mod soft_delete;
 mod source;
 #[cfg(test)]
 mod tests;
-mod throughput;
 mod update;
 
 pub use batch::BatchOutcome;

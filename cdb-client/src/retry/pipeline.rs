@@ -66,6 +66,8 @@ pub(crate) struct Observers<'a> {
     /// Knows the regions of the request's physical partition.
     pub watch: Option<&'a Watch<'a>>,
     pub governor: Option<&'a Governor>,
+    /// Whether the request waits for the governor.
+    pub is_background: bool,
 }
 
 /// The state of one call.
@@ -74,6 +76,7 @@ pub(super) struct Call<'a> {
     sessions: Option<&'a SessionTokens>,
     pub(super) watch: Option<&'a Watch<'a>>,
     governor: Option<&'a Governor>,
+    is_background: bool,
     activity_id: String,
     started: Instant,
     /// The time for all attempts.
@@ -177,6 +180,7 @@ impl Pipeline {
             sessions: observers.sessions,
             watch: observers.watch,
             governor: observers.governor,
+            is_background: observers.is_background,
             activity_id: Uuid::new_v4().to_string(),
             started: Instant::now(),
             deadline: self.parts.retry.deadline,
@@ -243,6 +247,7 @@ impl Pipeline {
             }
             telemetry::retrying(&outcome, call.attempts, delay);
             sleep(delay).await;
+            call.wait_in_background(outcome).await;
         }
     }
 
@@ -475,6 +480,20 @@ impl Call<'_> {
         if status.code == 429 && kind.is_metadata() && kind != OperationKind::ReadPhysicalPartitions
         {
             self.deadline = self.deadline.max(retry.opening_deadline);
+        }
+    }
+
+    /// Waits for the governor after a background request was throttled. The wait is not part of the
+    /// time for its attempts.
+    async fn wait_in_background(&mut self, outcome: Outcome) {
+        let throttled = matches!(outcome, Outcome::Answered { status, .. } if status.code == 429);
+        if let Some(governor) = self.governor
+            && self.is_background
+            && throttled
+        {
+            let begun = Instant::now();
+            drop(governor.admit().await);
+            self.deadline = self.deadline.saturating_add(begun.elapsed());
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use cdb_emulator::{Effect, Emulator, Fault, OperationKind, Settings};
+use cdb_emulator::{Emulator, Settings};
 use cdb_model::{Document as _, Stored};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until};
@@ -20,7 +20,6 @@ const READS: u32 = 280;
 /// Background workers write at least 5 RU per request.
 const WRITERS: u64 = 8;
 const WRITES: u32 = 48;
-const SECONDS: u32 = 15;
 /// The latency of a request when nothing else runs; see `SimulatedTime`.
 const UNLOADED: Duration = Duration::from_millis(1);
 
@@ -63,16 +62,16 @@ impl Load {
         }
     }
 
-    async fn measure(self, case: &str) -> Measured {
+    async fn measure(self, case: &str, seconds: u32) -> Measured {
         let before = self.users.usage().total().throttled;
         let start = Instant::now() + Duration::from_secs(1);
-        let end = start + Duration::from_secs(SECONDS.into());
+        let end = start + Duration::from_secs(seconds.into());
         let mut writers = JoinSet::new();
         for writer in 0..WRITERS {
             writers.spawn(write(self.background.clone(), writer, (start, end)));
         }
         let mut reads = JoinSet::new();
-        for number in 0..READS * SECONDS {
+        for number in 0..READS * seconds {
             // Users do not wait for the answers of others.
             sleep_until(start + Duration::from_secs(1) * number / READS).await;
             reads.spawn(read(self.users.clone()));
@@ -127,25 +126,10 @@ async fn write(
 #[tokio::test(start_paused = true)]
 async fn reads_of_users_keep_their_latency_in_an_overload_by_background_work() {
     let load = Load::start(Emulator::builder(), BackgroundConfig::default()).await;
-    let governed = load.measure("governor").await;
+    let governed = load.measure("governor", 30).await;
     assert!(governed.p99 <= UNLOADED * 2, "{governed:?}");
     // 10 % of the throughput are left below the share of 80 %.
-    assert!(governed.writes >= 70, "{governed:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn without_the_offer_pauses_keep_the_latency_of_users() {
-    let load = Load::start(Emulator::builder(), BackgroundConfig::default()).await;
-    let denied = Effect::Status {
-        status: 403,
-        substatus: 5302,
-        retry_after_ms: None,
-    };
-    let denied = Fault::with_probability(denied, 1.0).on(OperationKind::Metadata);
-    load.emulator.inject(denied);
-    let paused = load.measure("pauses only").await;
-    assert!(paused.p99 <= UNLOADED * 2, "{paused:?}");
-    assert!(paused.writes >= 70, "{paused:?}");
+    assert!(governed.writes >= 200, "{governed:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,15 +139,15 @@ async fn without_a_background_handle_the_overload_delays_users() {
         background: load.users.clone(),
         ..load
     };
-    let ungoverned = load.measure("no background handle").await;
-    assert!(ungoverned.p99 > UNLOADED * 20, "{ungoverned:?}");
+    let ungoverned = load.measure("no background handle", 6).await;
+    assert!(ungoverned.p99 > UNLOADED * 10, "{ungoverned:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn priorities_throttle_background_work_alone() {
     let settings = Emulator::builder().priority_based_execution(true);
     let load = Load::start(settings, BackgroundConfig::default()).await;
-    let governed = load.measure("governor and priorities").await;
+    let governed = load.measure("governor and priorities", 30).await;
     assert_eq!(governed.p99, UNLOADED, "{governed:?}");
-    assert!(governed.writes >= 70, "{governed:?}");
+    assert!(governed.writes >= 200, "{governed:?}");
 }
