@@ -10,9 +10,10 @@
 //! The offer is not read: it says nothing about other processes, few identities may read it, and its
 //! requests share a small budget of the account. Until a request is throttled, nothing waits.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 /// The pause after a throttled request. It doubles while requests are throttled after the pause.
@@ -73,8 +74,8 @@ struct Pace {
 /// A background request that may be sent. Its expected charge is set aside until its end.
 #[derive(Debug)]
 #[must_use = "the request of an admission is sent while it is held"]
-pub(crate) struct Admission<'a> {
-    governor: &'a Governor,
+pub(crate) struct Admission {
+    governor: Arc<Governor>,
     reserved: f64,
 }
 
@@ -197,20 +198,34 @@ impl Governor {
 
     /// Waits until a background request may be sent, at most [`LONGEST_WAIT`] after the one before
     /// it in the line.
-    pub(crate) async fn admit(&self) -> Admission<'_> {
-        let mut reserved = 0.0;
+    pub(crate) async fn admit(self: &Arc<Self>) -> Admission {
         let knows_a_limit = self.pace().throughput.is_some();
         if knows_a_limit {
-            let _first_in_line = self.line.lock().await;
-            let latest = Instant::now() + LONGEST_WAIT;
-            reserved = loop {
-                let admitted = self.pace().admit(Instant::now(), latest);
-                match admitted {
-                    Ok(reserved) => break reserved,
-                    Err(delay) => sleep(delay).await,
-                }
-            };
+            // In a task of its own, which ends when this future is dropped: a caller may keep this
+            // future without polling it, and would then hold the line.
+            let mut turn = JoinSet::new();
+            turn.spawn(self.clone().turn());
+            if let Some(Ok(admission)) = turn.join_next().await {
+                return admission;
+            }
         }
+        Admission {
+            governor: self.clone(),
+            reserved: 0.0,
+        }
+    }
+
+    async fn turn(self: Arc<Self>) -> Admission {
+        let first_in_line = self.line.lock().await;
+        let latest = Instant::now() + LONGEST_WAIT;
+        let reserved = loop {
+            let admitted = self.pace().admit(Instant::now(), latest);
+            match admitted {
+                Ok(reserved) => break reserved,
+                Err(delay) => sleep(delay).await,
+            }
+        };
+        drop(first_in_line);
         Admission {
             governor: self,
             reserved,
@@ -218,7 +233,7 @@ impl Governor {
     }
 }
 
-impl Admission<'_> {
+impl Admission {
     /// Notes the charge of the request.
     pub(crate) fn ended(self, charge: f64) {
         let mut pace = self.governor.pace();
@@ -226,7 +241,7 @@ impl Admission<'_> {
     }
 }
 
-impl Drop for Admission<'_> {
+impl Drop for Admission {
     fn drop(&mut self) {
         // The charge itself was counted with its answer.
         self.governor.pace().left += self.reserved;
@@ -239,15 +254,15 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    async fn waited(governor: &Governor) -> Duration {
+    async fn waited(governor: &Arc<Governor>) -> Duration {
         let begun = Instant::now();
         drop(governor.admit().await);
         begun.elapsed()
     }
 
     /// Returns a governor whose container throttled this process at 1,000 RU/s. The pause is over.
-    async fn throttled_at_1000(share: f64) -> Governor {
-        let governor = Governor::new(share);
+    async fn throttled_at_1000(share: f64) -> Arc<Governor> {
+        let governor = Arc::new(Governor::new(share));
         governor.spent(1000.0);
         governor.throttled();
         drop(governor.admit().await);
@@ -256,7 +271,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn nothing_waits_until_a_request_is_throttled() {
-        let governor = Governor::new(0.8);
+        let governor = Arc::new(Governor::new(0.8));
         for _ in 0..100 {
             governor.spent(1_000_000.0);
             assert_eq!(waited(&governor).await, Duration::ZERO);
@@ -284,7 +299,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_background_request_is_sent_every_five_seconds_while_others_take_everything() {
-        let governor = std::sync::Arc::new(throttled_at_1000(0.8).await);
+        let governor = throttled_at_1000(0.8).await;
         let others = governor.clone();
         let others = tokio::spawn(async move {
             loop {
@@ -305,7 +320,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_pause_doubles_while_requests_are_throttled_after_it_and_decays() {
-        let governor = Governor::new(0.8);
+        let governor = Arc::new(Governor::new(0.8));
         for millis in [100, 200, 400, 800, 1600, 3200, 5000, 5000] {
             governor.throttled();
             governor.throttled();
@@ -351,5 +366,15 @@ mod tests {
         assert!(!waited(&governor).await.is_zero());
         sent.clear();
         assert_eq!(waited(&governor).await, Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_that_its_caller_does_not_poll_holds_up_no_other() {
+        let governor = throttled_at_1000(0.8).await;
+        governor.spent(1000.0);
+        let mut kept = Box::pin(governor.admit());
+        assert!(futures::poll!(&mut kept).is_pending());
+        let admitted = tokio::time::timeout(LONGEST_WAIT * 3, governor.admit()).await;
+        assert!(admitted.is_ok());
     }
 }

@@ -152,7 +152,7 @@ impl ContainerContext {
 
     /// Waits until a request may be sent; `None` for a request that the governor does not know.
     /// Metadata has a throughput of its own, and foreground requests may wait for a listing.
-    pub(crate) async fn admit(&self, kind: OperationKind) -> Option<Admission<'_>> {
+    pub(crate) async fn admit(&self, kind: OperationKind) -> Option<Admission> {
         if self.work == Work::Foreground || kind.is_metadata() {
             return None;
         }
@@ -163,7 +163,7 @@ impl ContainerContext {
     pub(crate) async fn send_admitted(
         &self,
         request: &Request,
-        admission: Option<Admission<'_>>,
+        admission: Option<Admission>,
     ) -> Result<Accepted> {
         let Some(admission) = admission else {
             return self.send_now(request).await;
@@ -206,7 +206,7 @@ impl ContainerContext {
         let observers = Observers {
             sessions: Some(&self.sessions),
             watch: watch.as_ref(),
-            governor: (!request.kind.is_metadata()).then_some(&*self.governor),
+            governor: (!request.kind.is_metadata()).then_some(&self.governor),
             is_background: self.work == Work::Background,
         };
         let result = self.pipeline.send_observed(request, observers).await;

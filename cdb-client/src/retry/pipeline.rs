@@ -65,7 +65,7 @@ pub(crate) struct Observers<'a> {
     pub sessions: Option<&'a SessionTokens>,
     /// Knows the regions of the request's physical partition.
     pub watch: Option<&'a Watch<'a>>,
-    pub governor: Option<&'a Governor>,
+    pub governor: Option<&'a Arc<Governor>>,
     /// Whether the request waits for the governor.
     pub is_background: bool,
 }
@@ -75,7 +75,7 @@ pub(super) struct Call<'a> {
     pub(super) request: &'a Request,
     sessions: Option<&'a SessionTokens>,
     pub(super) watch: Option<&'a Watch<'a>>,
-    governor: Option<&'a Governor>,
+    governor: Option<&'a Arc<Governor>>,
     is_background: bool,
     activity_id: String,
     started: Instant,
