@@ -165,9 +165,18 @@ impl ContainerContext {
         request: &Request,
         admission: Option<Admission>,
     ) -> Result<Accepted> {
-        let Some(admission) = admission else {
-            return self.send_now(request).await;
-        };
+        match admission {
+            None => self.send_now(request).await,
+            // Boxed, so that the futures of other requests stay small.
+            Some(admission) => Box::pin(self.send_in_background(request, admission)).await,
+        }
+    }
+
+    async fn send_in_background(
+        &self,
+        request: &Request,
+        admission: Admission,
+    ) -> Result<Accepted> {
         let mut labelled = request.clone();
         self.pipeline.parts.background.label(&mut labelled.headers);
         let result = self.send_now(&labelled).await;

@@ -78,13 +78,13 @@ impl Load {
         }
         let mut latencies = reads.join_all().await;
         latencies.sort();
-        let writes: Vec<Duration> = writers.join_all().await.into_iter().flatten().collect();
+        let written: Vec<Duration> = writers.join_all().await.into_iter().flatten().collect();
         let measured = Measured {
             p99: latencies[latencies.len() * 99 / 100],
-            writes: writes.len(),
+            writes: written.len(),
         };
         let throttled = self.users.usage().total().throttled - before;
-        let (median, longest) = (latencies[latencies.len() / 2], writes.iter().max());
+        let (median, longest) = (latencies[latencies.len() / 2], written.iter().max());
         println!(
             "{case}: {measured:?}, median {median:?}, longest write {longest:?}, {throttled} answers 429"
         );
