@@ -111,7 +111,12 @@ impl Model {
             },
             messages: messages::open::<C>,
             migrate: |database, name, position| {
-                Box::new(database.container::<C>(name).migrate(position))
+                Box::new(
+                    database
+                        .container::<C>(name)
+                        .in_background()
+                        .migrate(position),
+                )
             },
             first: |database, name, statement| {
                 Box::pin(async move {

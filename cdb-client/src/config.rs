@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cdb_model::Timestamp;
 use http::HeaderValue;
 
+use crate::background::BackgroundConfig;
 use crate::client::CosmosClient;
 use crate::clock::{ServiceClock, machine_now};
 use crate::credential::Credential;
@@ -24,6 +25,7 @@ pub struct CosmosClientBuilder {
     credential: Option<Arc<dyn Credential>>,
     transport: Option<Arc<dyn Transport>>,
     retry: RetryConfig,
+    background: BackgroundConfig,
     preferred_regions: Vec<String>,
     connections: usize,
     application: String,
@@ -50,6 +52,7 @@ impl CosmosClientBuilder {
             credential: None,
             transport: None,
             retry: RetryConfig::default(),
+            background: BackgroundConfig::default(),
             preferred_regions: Vec::new(),
             connections: Self::DEFAULT_MAX_CONNECTIONS,
             application: String::new(),
@@ -81,6 +84,12 @@ impl CosmosClientBuilder {
     /// Sets the deadlines and delays of retries.
     pub fn retry(mut self, retry: RetryConfig) -> Self {
         self.retry = retry;
+        self
+    }
+
+    /// Sets how much throughput background requests use, and how the service recognizes them.
+    pub fn background(mut self, background: BackgroundConfig) -> Self {
+        self.background = background;
         self
     }
 
@@ -154,6 +163,7 @@ impl CosmosClientBuilder {
                 "`max_connections` must be more than zero",
             ));
         }
+        self.background.check()?;
         let user_agent = format!("{} cdb/{}", self.application, env!("CARGO_PKG_VERSION"));
         let user_agent = HeaderValue::from_str(user_agent.trim()).map_err(|_| {
             Error::configuration("application name contains characters that a header cannot")
@@ -175,6 +185,7 @@ impl CosmosClientBuilder {
             transport,
             credential,
             retry: self.retry,
+            background: self.background,
             preferred_regions: self.preferred_regions,
             connections: self.connections,
             jitter: Jitter::random(),

@@ -46,6 +46,8 @@ headers! {
     PARTITION_KEY = "x-ms-documentdb-partitionkey";
     POPULATE_QUOTA = "x-ms-documentdb-populatequotainfo";
     PREFER = "prefer";
+    /// `Low` or `High`. Source, as of the bucket: azure-cosmos-dotnet-v3 `HttpConstants.cs`.
+    PRIORITY_LEVEL = "x-ms-cosmos-priority-level";
     QUERY_FEATURES = "x-ms-cosmos-supported-query-features";
     QUERY_VERSION = "x-ms-cosmos-query-version";
     RANGE_ID = "x-ms-documentdb-partitionkeyrangeid";
@@ -58,5 +60,6 @@ headers! {
     START_EPK = "x-ms-start-epk";
     SUBSTATUS = "x-ms-substatus";
     THROUGHPUT = "x-ms-offer-throughput";
+    THROUGHPUT_BUCKET = "x-ms-cosmos-throughput-bucket";
     VERSION = "x-ms-version";
 }

@@ -71,6 +71,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod account;
+mod background;
 mod client;
 mod clock;
 mod config;
@@ -81,6 +82,7 @@ mod credentials;
 mod endpoint;
 mod epk;
 mod error;
+mod governor;
 mod header;
 #[cfg(all(feature = "__rustls", not(feature = "native-tls")))]
 mod loopback_certificate;
@@ -118,6 +120,7 @@ struct Readme;
 pub use {async_trait::async_trait, bytes, http};
 
 pub use account::{Account, Region};
+pub use background::BackgroundConfig;
 pub use client::{CosmosClient, DatabaseClient};
 pub use clock::machine_now;
 pub use config::CosmosClientBuilder;

@@ -128,6 +128,18 @@ impl ServiceError {
         }
     }
 
+    /// The throughput of a bucket is exhausted, or there is no such bucket.
+    pub(crate) fn bucket_exhausted(bucket: i64, retry_after_ms: u64) -> Self {
+        let message = format!(
+            "Throughput bucket {bucket} has used its share of the Request Units. Buckets have the ids 1 to 5."
+        );
+        Self {
+            substatus: 3212,
+            message,
+            ..Self::rate_too_large(retry_after_ms)
+        }
+    }
+
     /// The account's budget of requests for metadata is exhausted (azure_data_cosmos_driver,
     /// `cosmos_status.rs`: 3210 is the request units of the master partition).
     pub(crate) fn too_much_metadata(retry_after_ms: u64) -> Self {

@@ -12,7 +12,7 @@ use crate::settings::Settings;
 use crate::sql::ParsedQueries;
 use crate::store::Store;
 use crate::store::offers::Offer;
-use crate::throughput::Throughput;
+use crate::throughput::{Classes, Throughput};
 
 /// The state that all requests share.
 #[derive(Debug)]
@@ -45,7 +45,11 @@ pub(crate) struct Account {
 
 impl Service {
     pub(crate) fn new(store: Store, clock: Clock, account: Account, settings: Settings) -> Self {
-        let throughput = Throughput::new(settings.throughput, clock.clone());
+        let classes = Classes {
+            by_priority: settings.priority_based_execution,
+            buckets: settings.throughput_buckets.clone(),
+        };
+        let throughput = Throughput::new(settings.throughput, classes, clock.clone());
         // If the offers cannot be read now, every request reads them.
         if Offer::any_replaced(&store.lock()).unwrap_or(true) {
             throughput.limit_by_offers();

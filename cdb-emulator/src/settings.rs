@@ -1,7 +1,7 @@
 //! The settings of an emulator, each written once: the methods of [`Settings`], the JSON of
 //! `--settings` and of `/_admin/settings`, and the options of the command set the same fields.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use crate::fault::{Fault, Latency};
 use crate::index_build::IndexBuild;
 use crate::replicas::ReplicaLag;
 use crate::session::Consistency;
+use crate::throughput::BUCKETS;
 
 /// Maximum number of physical partitions of a new container.
 const MOST_PARTITIONS: u32 = 1000;
@@ -133,6 +134,16 @@ settings! {
     /// created with, and this throughput for other containers. Without it, only replaced offers are
     /// enforced.
     throughput: Option<u32> = None, |request_units_per_second: u32| Some(request_units_per_second);
+    /// Throttles requests with the header `x-ms-cosmos-priority-level: Low` before others, while less
+    /// than a fifth of a second's throughput is left. Without it, the header is ignored, as by
+    /// accounts without priority-based execution. Needs an enforced throughput.
+    priority_based_execution: bool = false, |enabled: bool| enabled;
+    /// Limits requests with the header `x-ms-cosmos-throughput-bucket` to a percentage of an enforced
+    /// throughput, in all containers, with 429/3212: the id of each bucket, 1 to 5, and its
+    /// percentage, 1 to 100. Other buckets have no limit.
+    throughput_buckets: BTreeMap<u8, u8> = BTreeMap::new(), |percentages: impl IntoIterator<Item = (u8, u8)>| {
+        percentages.into_iter().collect()
+    };
     /// Answers 429/3210 to more than this many requests for metadata in five minutes: reads of
     /// databases and containers are counted apart from all others. The service allows 500 of each.
     /// Unlimited by default.
@@ -268,6 +279,14 @@ impl Settings {
         if self.throughput == Some(0) {
             let reason = "it cannot be 0; leave it out for no limit";
             return Err(EmulatorError::setting("throughput", reason));
+        }
+        let invalid =
+            |(id, percent): &(&u8, &u8)| !BUCKETS.contains(*id) || !(1..=100).contains(*percent);
+        if let Some((id, percent)) = self.throughput_buckets.iter().find(invalid) {
+            let reason = format!(
+                "bucket {id} cannot have {percent} %; ids are 1 to 5, percentages 1 to 100"
+            );
+            return Err(EmulatorError::setting("throughputBuckets", reason));
         }
         let refuse = |setting: &'static str| move |reason| EmulatorError::setting(setting, reason);
         if let Some(lag) = &self.replica_lag {

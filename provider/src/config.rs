@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{
-    Bootstrap, BootstrapConfig, ConnectionString, CosmosClient, CosmosClientBuilder, Credential,
-    MasterKey,
+    BackgroundConfig, Bootstrap, BootstrapConfig, ConnectionString, CosmosClient,
+    CosmosClientBuilder, Credential, MasterKey,
 };
 use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;
@@ -80,6 +80,9 @@ pub struct CosmosDBProviderConfig {
     /// Every runtime deletes those of its dispatch slots, a hundred at a time, and pauses after
     /// each slice for as long as the slice took. Set it for all runtimes that share slots.
     pub retention: Option<Duration>,
+    /// How much of the container's throughput deletions by `retention` and sweeps use while others
+    /// need it, and how the service recognizes their requests.
+    pub background: BackgroundConfig,
     /// The largest single text, in bytes of its JSON: an input, a result, an event; 32 MiB by
     /// default. A larger text fails the orchestration, or the call that starts it. Texts above the
     /// service's 2 MB are stored in chunks.
@@ -253,6 +256,7 @@ impl CosmosDBProviderConfig {
         let client = CosmosClient::builder(&self.endpoint)
             .accept_invalid_certificates_on_loopback(self.accept_invalid_certificates_on_loopback)
             .preferred_regions(&self.preferred_regions)
+            .background(self.background)
             .max_connections(self.max_connections);
         if let Some(credential) = &self.credential {
             return client.credential(credential.clone()).build();
@@ -388,6 +392,7 @@ impl Default for CosmosDBProviderConfig {
             history_cache_bytes: 64 * 1024 * 1024,
             membership: None,
             retention: None,
+            background: BackgroundConfig::default(),
             max_value_bytes: 32 * 1024 * 1024,
             max_turn_bytes: 256 * 1024 * 1024,
             max_history_bytes: 512 * 1024 * 1024,
@@ -428,6 +433,7 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("history_cache_bytes", &self.history_cache_bytes)
             .field("membership", &self.membership)
             .field("retention", &self.retention)
+            .field("background", &self.background)
             .field("max_value_bytes", &self.max_value_bytes)
             .field("max_turn_bytes", &self.max_turn_bytes)
             .field("max_history_bytes", &self.max_history_bytes)
@@ -500,6 +506,11 @@ mod tests {
                     history_cache_bytes: 67108864,
                     membership: None,
                     retention: None,
+                    background: BackgroundConfig {
+                        share: 0.8,
+                        low_priority: true,
+                        throughput_bucket: None,
+                    },
                     max_value_bytes: 33554432,
                     max_turn_bytes: 268435456,
                     max_history_bytes: 536870912,

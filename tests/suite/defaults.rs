@@ -1,7 +1,7 @@
 //! The defaults of all public configurations. A change of one is a change for every user, so it
 //! belongs into the changelog. The provider has its own test.
 
-use cdb_client::{BootstrapConfig, CosmosClientBuilder, RetryConfig};
+use cdb_client::{BackgroundConfig, BootstrapConfig, CosmosClientBuilder, RetryConfig};
 use cdb_coordination::{ChangeProcessorConfig, MessagingConfig, RetryPolicy};
 use cdb_emulator::Emulator;
 use cdb_work::{IntervalConfig, RunConfig, WorkConfig};
@@ -23,6 +23,11 @@ fn default_values() {
                     attempt_timeout: 10s,
                     first_delay: 10ms,
                     longest_delay: 2s,
+                },
+                BackgroundConfig {
+                    share: 0.8,
+                    low_priority: true,
+                    throughput_bucket: None,
                 },
                 BootstrapConfig {
                     mode: CreateIfMissing,
@@ -109,6 +114,8 @@ fn default_values() {
                 key: "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==",
                 physical_partitions: None,
                 throughput: None,
+                priority_based_execution: false,
+                throughput_buckets: {},
                 metadata_budget: None,
                 consistency: Session,
                 version_minutes: None,
@@ -139,6 +146,7 @@ fn default_values() {
         (
             CosmosClientBuilder::DEFAULT_MAX_CONNECTIONS,
             RetryConfig::default(),
+            BackgroundConfig::default(),
             BootstrapConfig::default(),
         ),
         (

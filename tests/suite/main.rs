@@ -5,6 +5,7 @@ mod harness;
 mod ambiguity;
 mod attributes;
 mod azure_check;
+mod background_work;
 mod backlog;
 mod bad_input;
 mod book;

@@ -139,6 +139,9 @@ impl ContainerContext {
             .into_iter()
             .map(|chunk| self.send_chunk(operations, chunk, wait));
         tried.extend(join_all(sent).await.into_iter().flatten());
+        if tried.iter().any(|tried| is_throttled(&tried.result)) {
+            self.governor.throttled();
+        }
         if tried
             .iter()
             .any(|tried| tried.retry && is_gone(&tried.result))
@@ -194,7 +197,9 @@ impl ContainerContext {
         request: &Request,
         wait: Wait,
     ) -> Result<Accepted> {
-        let sent = self.send(request);
+        // Before the deadline, which is for the answer.
+        let admission = self.admit(request.kind).await;
+        let sent = self.send_admitted(request, admission);
         if wait == Wait::ForAll {
             return sent.await;
         }
@@ -340,6 +345,10 @@ fn after(
         Some(Err(earlier)) if earlier.is_ambiguous() => now.map_err(Error::into_ambiguous),
         _ => now,
     }
+}
+
+fn is_throttled(result: &Result<OperationResult>) -> bool {
+    matches!(result, Err(error) if error.status().is_some_and(|status| status.code == 429))
 }
 
 fn is_gone(result: &Result<OperationResult>) -> bool {

@@ -9,7 +9,9 @@ use http::Method;
 use serde::Deserialize;
 use tokio::time::sleep;
 
+use crate::background::Work;
 use crate::error::{Error, Result};
+use crate::governor::{Admission, Governor};
 use crate::header;
 use crate::operation::OperationKind;
 use crate::partition_health::PartitionHealth;
@@ -18,21 +20,24 @@ use crate::physical_partitions::{
 };
 use crate::request::Request;
 use crate::resource::{Resource, check_name};
-use crate::retry::{Accepted, Pipeline, Repeat};
+use crate::retry::{Accepted, Observers, Pipeline, Repeat};
 use crate::session_token::{SessionScope, SessionTokens};
 
-/// One container of one account.
-#[derive(Debug)]
+/// One container of one account. Clones share what the process knows of it.
+#[derive(Clone, Debug)]
 pub(crate) struct ContainerContext {
     pub pipeline: Arc<Pipeline>,
     pub resource: Resource,
     pub database: String,
     pub container: String,
-    pub sessions: SessionTokens,
-    ranges: RangeCache,
-    pub health: PartitionHealth,
+    pub sessions: Arc<SessionTokens>,
+    ranges: Arc<RangeCache>,
+    pub health: Arc<PartitionHealth>,
+    pub governor: Arc<Governor>,
+    /// The class of all requests of this clone.
+    work: Work,
     /// A model of the container that has unique keys.
-    keyed: OnceLock<fn() -> ContainerDefinition>,
+    keyed: Arc<OnceLock<fn() -> ContainerDefinition>>,
 }
 
 /// The interval at which slow work asks whether its partition answers.
@@ -59,14 +64,24 @@ struct RangeListing {
 impl ContainerContext {
     pub(crate) fn new(pipeline: Arc<Pipeline>, database: &str, container: &str) -> Self {
         Self {
+            governor: Arc::new(Governor::new(pipeline.parts.background.share)),
             pipeline,
             resource: Resource::container(database, container),
             database: database.to_owned(),
             container: container.to_owned(),
-            sessions: SessionTokens::default(),
-            ranges: RangeCache::default(),
-            health: PartitionHealth::default(),
-            keyed: OnceLock::new(),
+            sessions: Arc::default(),
+            ranges: Arc::default(),
+            health: Arc::default(),
+            work: Work::Foreground,
+            keyed: Arc::default(),
+        }
+    }
+
+    /// Returns a clone whose requests are background work.
+    pub(crate) fn in_background(&self) -> Self {
+        Self {
+            work: Work::Background,
+            ..self.clone()
         }
     }
 
@@ -129,8 +144,53 @@ impl ContainerContext {
         self.send(&read).await?.metadata()
     }
 
-    /// Sends a request to this container.
+    /// Sends a request to this container. A background request waits for its admission first.
     pub(crate) async fn send(&self, request: &Request) -> Result<Accepted> {
+        let admission = self.admit(request.kind).await;
+        self.send_admitted(request, admission).await
+    }
+
+    /// Waits until a request may be sent; `None` for a request that the governor does not know.
+    /// Metadata has a throughput of its own, and foreground requests may wait for a listing.
+    pub(crate) async fn admit(&self, kind: OperationKind) -> Option<Admission> {
+        if self.work == Work::Foreground || kind.is_metadata() {
+            return None;
+        }
+        Some(self.governor.admit().await)
+    }
+
+    /// Sends an admitted request.
+    pub(crate) async fn send_admitted(
+        &self,
+        request: &Request,
+        admission: Option<Admission>,
+    ) -> Result<Accepted> {
+        match admission {
+            None => self.send_now(request).await,
+            // Boxed, so that the futures of other requests stay small.
+            Some(admission) => Box::pin(self.send_in_background(request, admission)).await,
+        }
+    }
+
+    async fn send_in_background(
+        &self,
+        request: &Request,
+        admission: Admission,
+    ) -> Result<Accepted> {
+        let mut labelled = request.clone();
+        self.pipeline.parts.background.label(&mut labelled.headers);
+        let result = self.send_now(&labelled).await;
+        let call = match &result {
+            Ok(accepted) => Some(&accepted.call),
+            Err(error) => error.call(),
+        };
+        if let Some(call) = call {
+            admission.ended(call.charge);
+        }
+        result
+    }
+
+    async fn send_now(&self, request: &Request) -> Result<Accepted> {
         check_name("database", &self.database)?;
         check_name("container", &self.container)?;
         let can_fail_over = self.pipeline.has_partition_failover();
@@ -152,9 +212,13 @@ impl ContainerContext {
     async fn send_as_is(&self, request: &Request, can_fail_over: bool) -> Result<Accepted> {
         let watch = self.range_of_request(request);
         let watch = watch.map(|range| self.health.watch(range, can_fail_over));
-        let pipeline = &self.pipeline;
-        let result = pipeline.send_watched(request, Some(&self.sessions), watch.as_ref());
-        let result = result.await;
+        let observers = Observers {
+            sessions: Some(&self.sessions),
+            watch: watch.as_ref(),
+            governor: (!request.kind.is_metadata()).then_some(&self.governor),
+            is_background: self.work == Work::Background,
+        };
+        let result = self.pipeline.send_observed(request, observers).await;
         if let Some(watch) = watch {
             watch.ended(&result);
         }

@@ -75,6 +75,18 @@ impl<C: Container> ContainerClient<C> {
         }
     }
 
+    /// Returns a handle for work that can wait, such as deletions of old documents, copies and
+    /// exports. Once a request of any kind was throttled, its requests wait while this process
+    /// spends more than its [share](crate::BackgroundConfig::share) of what it spent then, and 0.1
+    /// to 5 s after each throttled request. At least one is sent every 5 s. The service may
+    /// throttle them before others. Requests of other handles never wait for them.
+    pub fn in_background(&self) -> Self {
+        Self {
+            context: Arc::new(self.context.in_background()),
+            ..self.clone()
+        }
+    }
+
     /// Returns the name of the database.
     pub fn database(&self) -> &str {
         &self.context.database

@@ -171,7 +171,9 @@ impl Source {
     ) -> Result<()> {
         while self.needs_page() {
             let request = self.request(context, query, most)?;
-            let sent = context.send(&request);
+            // Before the deadline, which is for the answer.
+            let admission = context.admit(request.kind).await;
+            let sent = context.send_admitted(&request, admission);
             let response = match &self.target {
                 Target::Range(range, _) if query.available_only => {
                     context.health.in_time(range, sent).await?

@@ -18,5 +18,5 @@ pub(crate) use accepted::Accepted;
 pub(crate) use backoff::Backoff;
 pub use backoff::Jitter;
 pub use config::RetryConfig;
-pub(crate) use pipeline::{Pipeline, PipelineParts};
+pub(crate) use pipeline::{Observers, Pipeline, PipelineParts};
 pub(crate) use verdict::{Outcome, Repeat, Tries, Verdict, verdict};

@@ -10,9 +10,11 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
+use crate::background::BackgroundConfig;
 use crate::clock::ServiceClock;
 use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{CallDetails, Error, ErrorKind, Result};
+use crate::governor::Governor;
 use crate::header;
 use crate::operation::OperationKind;
 use crate::partition_health::Watch;
@@ -38,6 +40,7 @@ pub(crate) struct PipelineParts {
     pub transport: Arc<dyn Transport>,
     pub credential: Arc<dyn Credential>,
     pub retry: RetryConfig,
+    pub background: BackgroundConfig,
     pub preferred_regions: Vec<String>,
     /// The most concurrent requests.
     pub connections: usize,
@@ -56,11 +59,24 @@ pub(crate) struct Pipeline {
     pub meter: Meter,
 }
 
+/// What the answers to a request update, as far as its container has it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Observers<'a> {
+    pub sessions: Option<&'a SessionTokens>,
+    /// Knows the regions of the request's physical partition.
+    pub watch: Option<&'a Watch<'a>>,
+    pub governor: Option<&'a Arc<Governor>>,
+    /// Whether the request waits for the governor.
+    pub is_background: bool,
+}
+
 /// The state of one call.
 pub(super) struct Call<'a> {
     pub(super) request: &'a Request,
     sessions: Option<&'a SessionTokens>,
     pub(super) watch: Option<&'a Watch<'a>>,
+    governor: Option<&'a Arc<Governor>>,
+    is_background: bool,
     activity_id: String,
     started: Instant,
     /// The time for all attempts.
@@ -114,28 +130,30 @@ impl Pipeline {
         Backoff::slow(&self.parts.retry, self.parts.jitter.clone())
     }
 
-    /// As [`send_watched`](Self::send_watched), for a request without a known physical partition.
+    /// As [`send_observed`](Self::send_observed), with session tokens only.
     pub(crate) async fn send(
         &self,
         request: &Request,
         sessions: Option<&SessionTokens>,
     ) -> Result<Accepted> {
-        self.send_watched(request, sessions, None).await
+        let observers = Observers {
+            sessions,
+            ..Observers::default()
+        };
+        self.send_observed(request, observers).await
     }
 
-    /// Sends `request` until it has a result. Reads session tokens from `sessions` and updates
-    /// them. `watch` knows the regions of its physical partition.
+    /// Sends `request` until it has a result. Reads session tokens from the observers.
     ///
     /// # Errors
     /// When the service refuses the request or does not answer; [`Error::is_ambiguous`] when a
     /// write may have taken effect.
-    pub(crate) async fn send_watched(
+    pub(crate) async fn send_observed(
         &self,
         request: &Request,
-        sessions: Option<&SessionTokens>,
-        watch: Option<&Watch<'_>>,
+        observers: Observers<'_>,
     ) -> Result<Accepted> {
-        let mut call = self.call(request, sessions, watch);
+        let mut call = self.call(request, observers);
         let span = telemetry::call_span(request);
         let result = {
             use tracing::Instrument as _;
@@ -156,16 +174,13 @@ impl Pipeline {
     }
 
     /// Creates the state of a call before its first attempt.
-    pub(super) fn call<'a>(
-        &self,
-        request: &'a Request,
-        sessions: Option<&'a SessionTokens>,
-        watch: Option<&'a Watch<'a>>,
-    ) -> Call<'a> {
+    pub(super) fn call<'a>(&self, request: &'a Request, observers: Observers<'a>) -> Call<'a> {
         Call {
             request,
-            sessions,
-            watch,
+            sessions: observers.sessions,
+            watch: observers.watch,
+            governor: observers.governor,
+            is_background: observers.is_background,
             activity_id: Uuid::new_v4().to_string(),
             started: Instant::now(),
             deadline: self.parts.retry.deadline,
@@ -232,6 +247,7 @@ impl Pipeline {
             }
             telemetry::retrying(&outcome, call.attempts, delay);
             sleep(delay).await;
+            call.wait_in_background(outcome).await;
         }
     }
 
@@ -402,6 +418,12 @@ impl Pipeline {
             if let Some(named) = response.header(&header::ACTIVITY_ID) {
                 named.clone_into(&mut call.activity_id);
             }
+            if let Some(governor) = call.governor {
+                governor.spent(response.charge);
+                if response.status.code == 429 {
+                    governor.throttled();
+                }
+            }
             call.charge += response.charge;
             attempt.status = Some(response.status);
             attempt.charge = response.charge;
@@ -458,6 +480,20 @@ impl Call<'_> {
         if status.code == 429 && kind.is_metadata() && kind != OperationKind::ReadPhysicalPartitions
         {
             self.deadline = self.deadline.max(retry.opening_deadline);
+        }
+    }
+
+    /// Waits for the governor after a background request was throttled. The wait is not part of the
+    /// time for its attempts.
+    async fn wait_in_background(&mut self, outcome: Outcome) {
+        let throttled = matches!(outcome, Outcome::Answered { status, .. } if status.code == 429);
+        if let Some(governor) = self.governor
+            && self.is_background
+            && throttled
+        {
+            let begun = Instant::now();
+            drop(governor.admit().await);
+            self.deadline = self.deadline.saturating_add(begun.elapsed());
         }
     }
 

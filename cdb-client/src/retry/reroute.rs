@@ -12,7 +12,7 @@ use crate::header;
 use crate::partition_health::{RangeEndpoints, Watch};
 use crate::request::Request;
 use crate::retry::Outcome;
-use crate::retry::pipeline::{Call, Pipeline};
+use crate::retry::pipeline::{Call, Observers, Pipeline};
 use crate::route::Route;
 use crate::status::Status;
 use crate::transport::Delivery;
@@ -170,7 +170,7 @@ impl Pipeline {
     async fn read_regions(&self) {
         let request = Request::for_account();
         for endpoint in (self.regions).candidates(request.route(), &RangeEndpoints::default()) {
-            let mut call = self.call(&request, None, None);
+            let mut call = self.call(&request, Observers::default());
             call.endpoint = endpoint.clone();
             let Ok(Ok((Ok(answer), _))) = timeout(ACCOUNT_TIMEOUT, self.attempt(&mut call)).await
             else {

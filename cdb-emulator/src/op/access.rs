@@ -12,7 +12,7 @@ use crate::session;
 use crate::store::ranges::PhysicalRange;
 use crate::store::version::last_lsn;
 use crate::store::{Connection, Container};
-use crate::throughput::Ticket;
+use crate::throughput::{RequestClass, Ticket};
 
 /// An admitted request to physical partitions of a container.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl<'a> Access<'a> {
         let (headers, last) = (&request.headers, last_lsn(connection)?);
         session::check(headers, ranges.iter().copied(), last)?;
         let view = service.replicas.view(headers, container, &ranges, last)?;
-        let access = Self::begin(service, connection, container, ranges)?;
+        let access = Self::begin(service, connection, request, container, ranges)?;
         Ok(Self {
             view,
             lsn: view.snapshot.unwrap_or(last),
@@ -67,17 +67,19 @@ impl<'a> Access<'a> {
         ranges: Vec<&'a PhysicalRange>,
     ) -> Result<Self, ServiceError> {
         session::check_form(&request.headers)?;
-        Self::begin(service, connection, container, ranges)
+        Self::begin(service, connection, request, container, ranges)
     }
 
     fn begin(
         service: &'a Service,
         connection: &Connection,
+        request: &Request,
         container: &'a Container,
         ranges: Vec<&'a PhysicalRange>,
     ) -> Result<Self, ServiceError> {
-        let reached = ranges.iter().copied();
-        let ticket = service.throughput.admit(connection, container, reached)?;
+        let (reached, class) = (ranges.iter().copied(), RequestClass::of(&request.headers)?);
+        let budget = &service.throughput;
+        let ticket = budget.admit(connection, container, reached, class)?;
         Ok(Self {
             service,
             ranges,

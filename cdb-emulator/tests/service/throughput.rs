@@ -294,3 +294,101 @@ async fn requests_for_metadata_have_a_budget_of_five_minutes() {
         tokio::time::sleep(Duration::from_secs(300)).await;
     }
 }
+
+/// Spends the budget of a container by reads with these headers. Returns their request units, and
+/// the refusal.
+async fn read_until_refused(account: &Account, headers: Headers<'_>) -> (f64, Answer) {
+    let mut spent = 0.0;
+    loop {
+        let read = account.item(Method::GET, "0", headers, None).await;
+        if read.status != 200 {
+            return (spent, read);
+        }
+        spent += read.charge();
+    }
+}
+
+const LOW: Headers<'_> = &[("x-ms-cosmos-priority-level", "Low")];
+
+async fn account_of(settings: cdb_emulator::Settings) -> Account {
+    let account = Account::simulated(settings.throughput(100), json!({})).await;
+    account
+        .create(&json!({ "id": "0", "pk": "p" }))
+        .await
+        .is(201);
+    // The whole budget of a second.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    account
+}
+
+/// Source: "Priority-based execution", Azure Cosmos DB: requests of low priority are throttled first,
+/// and each priority can use all of the throughput in absence of the other.
+#[tokio::test(start_paused = true)]
+async fn requests_of_low_priority_are_throttled_first_and_use_the_whole_throughput_alone() {
+    let account = account_of(Emulator::builder().priority_based_execution(true)).await;
+    let (spent, refused) = read_until_refused(&account, LOW).await;
+    assert!((75.0..85.0).contains(&spent), "{spent}");
+    assert_eq!(
+        (refused.status, refused.header("x-ms-substatus")),
+        (429, "3200")
+    );
+    let (left, _) = read_until_refused(&account, &[]).await;
+    assert!((15.0..25.0).contains(&left), "{left}");
+
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut alone = 0.0;
+    for _ in 0..50 {
+        alone += read_until_refused(&account, LOW).await.0;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!((550.0..600.0).contains(&alone), "{alone} RU in 5 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_without_priorities_ignores_them() {
+    let account = account_of(Emulator::builder()).await;
+    let (spent, _) = read_until_refused(&account, LOW).await;
+    assert!((100.0..102.0).contains(&spent), "{spent}");
+}
+
+/// Source: "Throughput buckets in Azure Cosmos DB" and its FAQ.
+#[tokio::test(start_paused = true)]
+async fn a_bucket_uses_its_percentage_and_leaves_the_rest_to_others() {
+    let account = account_of(Emulator::builder().throughput_buckets([(2, 30)])).await;
+    let of = |bucket| [("x-ms-cosmos-throughput-bucket", bucket)];
+    let (spent, refused) = read_until_refused(&account, &of("2")).await;
+    assert!((30.0..32.0).contains(&spent), "{spent}");
+    assert_eq!(
+        (refused.status, refused.header("x-ms-substatus")),
+        (429, "3212")
+    );
+    let wait: u64 = refused.header("x-ms-retry-after-ms").parse().expect("ms");
+    assert!((1..100).contains(&wait), "{wait}");
+    let (left, refused) = read_until_refused(&account, &of("5")).await;
+    assert!((68.0..71.0).contains(&left), "{left}");
+    assert_eq!(refused.header("x-ms-substatus"), "3200");
+}
+
+#[tokio::test]
+async fn a_bucket_that_cannot_exist_is_refused() {
+    let account = Account::start().await;
+    for (bucket, status) in [
+        ("0", 429),
+        ("6", 429),
+        ("-1", 429),
+        ("300", 429),
+        ("x", 400),
+    ] {
+        let headers = [("x-ms-cosmos-throughput-bucket", bucket)];
+        let read = account.item(Method::GET, "0", &headers, None).await;
+        assert_eq!(read.status, status, "{bucket}");
+        if status == 429 {
+            assert_eq!(read.header("x-ms-substatus"), "3212");
+        }
+    }
+    for buckets in [(0, 10), (6, 10), (1, 0), (1, 101)] {
+        let refused = Emulator::builder().throughput_buckets([buckets]).start();
+        let refused = refused.await.expect_err("it is invalid").to_string();
+        assert!(refused.contains("ids are 1 to 5"), "{refused}");
+    }
+}

@@ -104,7 +104,9 @@ impl Inner {
         let query = Query::<WorkStream>::in_partition(name)
             .filter(WorkStream::TOUCHED.lt(before))
             .order_by(WorkStream::TOUCHED.asc());
-        let mut pages = self.container.query(query).row_by_row().pages();
+        // The batch that deletes them is not background work: commits of the partition wait behind it.
+        let container = self.container.in_background();
+        let mut pages = container.query(query).row_by_row().pages();
         let mut idle = Vec::new();
         while idle.len() < most_forgotten()
             && let Some(page) = pages.next_page().await?

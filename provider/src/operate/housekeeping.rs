@@ -38,7 +38,13 @@ pub(crate) async fn run(services: Services, policy: RetryPolicy) {
         });
         if Instant::now() >= last_sweep + services.store.orphan_age / 2 {
             last_sweep = Instant::now();
-            services.spawn(|services| async move { spill::sweep(&services.store).await });
+            let stop = stop.clone();
+            services.spawn(|services| async move {
+                // A sweep that waits for throughput does not delay the shutdown.
+                let _swept = stop
+                    .run_until_cancelled(spill::sweep(&services.store))
+                    .await;
+            });
         }
         if Instant::now() >= next_round {
             let more = reconcile(&services, &policy, &jitter).await;

@@ -2,8 +2,8 @@
 //!
 //! Every runtime runs this task for the instances of its dispatch slots, at times of its own. If
 //! two runtimes delete the same partitions, the later one finds them deleted. The task pauses after
-//! each slice for as long as the slice took, so that orchestrations keep at least half of the
-//! throughput.
+//! each slice for as long as the slice took, and its requests are background requests, so that
+//! orchestrations keep at least half of the throughput.
 
 use std::hash::BuildHasher as _;
 use std::time::Duration;
@@ -29,8 +29,14 @@ pub(crate) async fn run(services: Services, keep: Duration) {
             () = tokio::time::sleep(pause) => {}
         }
         let begun = Instant::now();
-        let is_purged = !purge_slice(&services, keep, &mut purge).await;
-        let is_pruned = !prune(&services, keep).await;
+        let slices = async {
+            let is_purged = !purge_slice(&services, keep, &mut purge).await;
+            (is_purged, !prune(&services, keep).await)
+        };
+        // A slice that waits for throughput does not delay the shutdown; another runtime continues.
+        let Some((is_purged, is_pruned)) = stop.run_until_cancelled(slices).await else {
+            return;
+        };
         pause = if is_purged && is_pruned {
             interval
         } else {

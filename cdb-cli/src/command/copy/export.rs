@@ -82,10 +82,11 @@ pub(crate) async fn run(
 impl ExportArgs {
     fn container(&self) -> Result<ContainerClient<Durable>, Failure> {
         // Documents are read as JSON, so the type of the container does not matter.
-        Ok(self
+        let container = self
             .connection
             .database()?
-            .container(&self.connection.container))
+            .container(&self.connection.container);
+        Ok(container.in_background())
     }
 
     async fn container_to_output(&self, console: &mut Console<'_>) -> Result<Exit, Failure> {
@@ -248,13 +249,14 @@ async fn export_instances(
 ) -> Result<Exit, Failure> {
     let mut exported = Exported::default();
     let mut file = file.map(new_file).transpose()?.map(BufWriter::new);
+    let container = orchestrations.container.in_background();
     for instance in instances {
         orchestrations.instance(instance).await?;
         let tree = orchestrations.provider.get_instance_tree(instance).await?;
         for id in tree.all_ids {
             let documents =
                 RawSql::<Box<RawValue>>::new("SELECT * FROM c").in_partition(id.as_str());
-            for document in orchestrations.container.query(documents).all().await? {
+            for document in container.query(documents).all().await? {
                 match &mut file {
                     Some(file) => exported.write(document.get(), file)?,
                     None => exported.write(document.get(), console.out)?,

@@ -11,7 +11,7 @@ use crate::container::ContainerClient;
 use crate::credentials::MasterKey;
 use crate::scripted::{Script, Step};
 
-const KEY: &str =
+pub(super) const KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
 /// Any JSON with the type `thing`. The type `number` requires a JSON number, so a document with

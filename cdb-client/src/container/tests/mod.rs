@@ -1,10 +1,12 @@
 //! Typed containers against scripts: requests, their order, and results.
 
+mod background;
 mod batch;
 mod bootstrap;
 mod feed;
 mod fixture;
 mod opening;
+mod overload;
 mod point;
 mod prefix;
 mod query;

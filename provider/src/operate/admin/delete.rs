@@ -118,7 +118,7 @@ pub(crate) async fn delete_bulk(
 ) -> Result<DeleteInstanceResult> {
     let before = filter.completed_before.map(Timestamp::from_millis);
     let mut purge = Purge::new(services.clone(), before);
-    let container = services.container();
+    let container = purge.container();
     let roots = instances::filtered(container, filter, purge.roots(), DEFAULT_LIMIT).await?;
     purge.delete_trees(roots, Vec::new()).await
 }

@@ -77,7 +77,7 @@ pub(crate) async fn prune_bulk(
     filter: &InstanceFilter,
     options: &PruneOptions,
 ) -> Result<PruneResult> {
-    let everything = Filter::all();
+    let (container, everything) = (&container.in_background(), Filter::all());
     let found = instances::filtered(container, filter, everything, DEFAULT_LIMIT).await?;
     let mut result = PruneResult::default();
     for instance_id in found {
@@ -96,7 +96,7 @@ pub(crate) async fn prune_slice(
     ended_before: Timestamp,
     slots: &SlotSet,
 ) -> Result<u64> {
-    let mut pruned = 0;
+    let (container, mut pruned) = (&container.in_background(), 0);
     for (instance_id, executions) in replaced_before(container, ended_before, slots).await? {
         let Some(stored) = history::read_instance(container, &instance_id).await? else {
             continue;

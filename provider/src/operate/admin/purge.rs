@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use cdb_client::Continuation;
+use cdb_client::{ContainerClient, Continuation};
 use cdb_coordination::SlotSet;
 use cdb_model::{Filter, Query, Timestamp};
 use duroxide::providers::{DeleteInstanceResult, ProviderError};
@@ -19,7 +19,7 @@ use super::{ended_children, instances};
 use crate::error::{Error, InOperation, Result};
 use crate::operate::metrics::count;
 use crate::queue::Services;
-use crate::stored::documents::{Instance, Status, dispatch_slot};
+use crate::stored::documents::{Durable, Instance, Status, dispatch_slot};
 
 /// The operation's name in errors of a purge.
 const PURGE: &str = "purge";
@@ -57,6 +57,8 @@ const CONCURRENCY: usize = 8;
 #[derive(Debug)]
 pub struct Purge {
     services: Services,
+    /// The container, for requests that can wait.
+    container: ContainerClient<Durable>,
     /// The time before which the instances have ended; `None` for all ended ones.
     ended_before: Option<Timestamp>,
     /// The dispatch slots whose instances are deleted.
@@ -73,6 +75,7 @@ pub struct Purge {
 impl Purge {
     pub(crate) fn new(services: Services, ended_before: Option<Timestamp>) -> Self {
         Self {
+            container: services.container().in_background(),
             services,
             ended_before,
             slots: SlotSet::ALL,
@@ -94,7 +97,7 @@ impl Purge {
     /// # Errors
     /// Fails when the service does not answer.
     pub async fn remaining(&self) -> Result<u64, ProviderError> {
-        let remaining = count(self.services.container(), self.roots()).await;
+        let remaining = count(&self.container, self.roots()).await;
         remaining.in_operation(PURGE)
     }
 
@@ -145,8 +148,7 @@ impl Purge {
             .filter(self.roots())
             .values(Instance::INSTANCE_ID);
         let rows = u32::try_from(SLICE).unwrap_or(u32::MAX);
-        let container = self.services.container();
-        let query = container.query(query).page_size(rows).row_by_row();
+        let query = self.container.query(query).page_size(rows).row_by_row();
         let mut pages = query.pages();
         let mut found = Vec::new();
         while found.len() < SLICE
@@ -165,12 +167,11 @@ impl Purge {
     async fn ended_children(&self) -> Result<(Vec<String>, Option<Continuation>)> {
         let ended_children = self.ended() & !instances::is_root();
         let query = Query::<Instance>::across_partitions().filter(ended_children);
-        let container = self.services.container();
-        let query = container.query(query).row_by_row();
+        let query = self.container.query(query).row_by_row();
         let page = query.page(SLICE, self.next_children.as_ref()).await?;
         let children = page.rows.into_iter().flatten().map(|row| row.document);
         let children = children.filter(|child| self.is_mine(&child.instance_id));
-        let deletable = ended_children::deletable(container, children.collect()).await?;
+        let deletable = ended_children::deletable(&self.container, children.collect()).await?;
         Ok((deletable, page.next))
     }
 
@@ -219,7 +220,7 @@ impl Purge {
     /// deleted and started again, after a query found it: its descendants are deleted before it.
     async fn ended_trees(&mut self, mut top: Vec<String>) -> Result<Vec<Vec<String>>> {
         loop {
-            let levels = instances::tree(self.services.container(), top.clone()).await?;
+            let levels = instances::tree(&self.container, top.clone()).await?;
             if levels.iter().skip(1).all(Vec::is_empty) {
                 return Ok(levels);
             }
@@ -234,7 +235,7 @@ impl Purge {
 
     /// Returns the instances that have not ended before the limit, by their latest commits.
     async fn not_ended(&self, ids: &[String]) -> Result<Vec<String>> {
-        let container = self.services.container().latest_committed();
+        let container = self.container.latest_committed();
         let read = |id: &String| {
             let query = Query::<Instance>::in_partition(&**id).filter(self.ended());
             let (container, id) = (container.clone(), id.clone());
@@ -257,9 +258,10 @@ impl Purge {
     ) -> Result<()> {
         let mut partitions = stream::iter(ids)
             .map(|id| {
-                let services = self.services.clone();
+                let (services, container) = (self.services.clone(), self.container.clone());
                 async move {
                     let removal = Removal::of_instance(&services, &id).only_if(condition);
+                    let removal = removal.through(&container);
                     let removed = removal.run().await;
                     (id, removed)
                 }
@@ -281,6 +283,11 @@ impl Purge {
             }
         }
         failure
+    }
+
+    /// Returns the container, for requests that can wait.
+    pub(super) fn container(&self) -> &ContainerClient<Durable> {
+        &self.container
     }
 
     /// Matches instances that ended before the limit and have no parent.

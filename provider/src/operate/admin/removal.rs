@@ -105,6 +105,12 @@ impl<'a> Removal<'a> {
         }
     }
 
+    /// Sends its requests through this handle to the container. Messages are still delivered like
+    /// any others, because their receivers wait for them.
+    pub(super) fn through(self, container: &'a ContainerClient<Durable>) -> Self {
+        Self { container, ..self }
+    }
+
     /// Removes nothing unless the condition holds.
     pub(super) fn only_if(mut self, condition: Option<Condition>) -> Self {
         self.condition = condition;

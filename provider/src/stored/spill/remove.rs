@@ -113,12 +113,15 @@ pub(crate) async fn delete_chunks(
 
 /// Deletes the chunks of commits that never arrived, and of interrupted deletions.
 pub(crate) async fn sweep(store: &Store) {
-    let before = store.now() - store.orphan_age;
+    let (container, before) = (
+        store.container.in_background(),
+        store.now() - store.orphan_age,
+    );
     let query = Query::<Spill>::across_partitions()
         .filter(Spill::CREATED_AT.le(before))
         .order_by(Spill::BY_CREATED)
         .limit(SWEEP_SPILLS);
-    let found = match store.container.query(query).row_by_row().all().await {
+    let found = match container.query(query).row_by_row().all().await {
         Ok(found) => store.corrupt_documents.readable(found),
         Err(error) => {
             tracing::warn!(%error, "cannot search for unused chunks");
@@ -127,7 +130,7 @@ pub(crate) async fn sweep(store: &Store) {
     };
     for stored in found {
         // A commit that still writes chunks moves the time of its spill.
-        release_or_log(&store.container, &stored.document, Some(&stored.etag)).await;
+        release_or_log(&container, &stored.document, Some(&stored.etag)).await;
     }
 }
 
