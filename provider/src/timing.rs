@@ -174,6 +174,8 @@ pub(crate) const PERMITS_TERM: Duration = secs(15);
 pub(crate) const PERMITS_RENEWED: Duration = secs(5);
 /// The time before the end of its permits at which a process stops to start activities.
 pub(crate) const PERMITS_MARGIN: Duration = secs(1);
+/// The longest wait for the permits of one key. Those of the other keys wait as long.
+pub(crate) const PERMITS_ANSWER: Duration = secs(2);
 /// The shortest time between two requests for permits of one key.
 pub(crate) const PERMITS_ASKED: Duration = ms(500);
 /// The time after which permits that cannot be divided go to the next runtime.
@@ -279,6 +281,7 @@ const _: () = assert!(fits(
     PERMITS_TERM
 ));
 const _: () = assert!(fits(PERMITS_ASKED, 2, PERMITS_RENEWED));
+const _: () = assert!(fits(PERMITS_ANSWER, 2, PERMITS_RENEWED));
 // The permits of a dead process return before the locks of its activities.
 const _: () = assert!(fits(PERMITS_TERM, 1, WORKER_LOCK));
 const _: () = assert!(fits(PERMITS_TERM, 2, PERMITS_ROTATE));

@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use cdb_model::{Document as _, DocumentKey as _, Stored};
 use futures::StreamExt as _;
 use futures::stream;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::share::{divide, own, rate};
 use crate::error::{Error, Result};
 use crate::queue::local_queue::{Allowance, Demand, Key};
 use crate::queue::{CONCURRENCY, Services};
 use crate::stored::documents::Permits;
-use crate::timing::{PERMITS_ASKED, PERMITS_MARGIN, PERMITS_RENEWED};
+use crate::timing::{PERMITS_ANSWER, PERMITS_ASKED, PERMITS_MARGIN, PERMITS_RENEWED};
 
 /// How often a write is tried again in a round when another runtime was faster.
 const MAX_ATTEMPTS: u32 = 5;
@@ -23,6 +23,7 @@ const MAX_ATTEMPTS: u32 = 5;
 struct Held {
     demand: Demand,
     stored: Option<Stored<Permits>>,
+    written_at: Instant,
     /// When the permits are renewed, or given back.
     renew_at: Instant,
     /// When more permits are asked for; `None` if it has all, or nothing more waits.
@@ -80,9 +81,19 @@ pub(crate) async fn run(services: Services) {
 async fn round(services: &Services, runtime: &str, held: &mut HashMap<Key, Held>) {
     let now = Instant::now();
     let demands = services.activities().local().demands();
-    for demand in demands {
+    // What is not in use any more is given back.
+    for known in held.values_mut() {
+        if demands
+            .iter()
+            .all(|demand| demand.cap.key != known.demand.cap.key)
+        {
+            (known.demand.running, known.demand.waiting) = (0, 0);
+        }
+    }
+    for mut demand in demands {
         if demand.cap.running == Some(0) {
-            continue;
+            // Paused activities need no permits.
+            demand.waiting = 0;
         }
         let key = demand.cap.key.clone();
         let wants_more = |before: &Demand| {
@@ -103,8 +114,7 @@ async fn round(services: &Services, runtime: &str, held: &mut HashMap<Key, Held>
                 if known.demand.cap != demand.cap {
                     known.renew_at = now;
                 } else if !has_all(known, runtime) && wants_more(&known.demand) {
-                    let asked = known.renew_at - PERMITS_RENEWED;
-                    known.ask_at = Some((asked + PERMITS_ASKED).max(now));
+                    known.ask_at = Some((known.written_at + PERMITS_ASKED).max(now));
                 }
                 if known.next() <= now {
                     known.demand = demand;
@@ -147,13 +157,23 @@ async fn renew(services: &Services, runtime: &str, held: Held) -> Option<Held> {
     let key = demand.cap.key.clone();
     let queue = services.activities().local();
     let now = Instant::now();
-    let written = match write(services, runtime, &demand, stored).await {
+    let partition = Permits::key_of(&key).instance_id.into();
+    let writing = timeout(PERMITS_ANSWER, write(services, runtime, &demand, stored));
+    // The other keys do not wait for a partition that does not answer.
+    let answered = services.container().while_answering(&partition, writing);
+    let answer = match answered.await {
+        Ok(Ok(Ok(written))) => Ok(written),
+        Ok(Ok(Err(error))) => Err(error.to_string()),
+        Ok(Err(_)) | Err(_) => Err("its partition does not answer".to_owned()),
+    };
+    let written = match answer {
         Ok(written) => written,
         Err(error) => {
-            tracing::warn!(%key, %error, "cannot renew the permits of a limit");
+            tracing::warn!(%key, error, "cannot renew the permits of a limit");
             return Some(Held {
                 demand,
                 stored: None,
+                written_at: now,
                 renew_at: now + PERMITS_ASKED,
                 ask_at: None,
             });
@@ -170,6 +190,7 @@ async fn renew(services: &Services, runtime: &str, held: Held) -> Option<Held> {
     Some(Held {
         demand,
         stored: Some(written),
+        written_at: now,
         renew_at: now + PERMITS_RENEWED,
         ask_at: None,
     })
