@@ -105,6 +105,7 @@ async fn round(services: &Services, runtime: &str, held: &mut HashMap<Key, Held>
                 let new = Held {
                     demand,
                     stored: None,
+                    written_at: now,
                     renew_at: now,
                     ask_at: None,
                 };
