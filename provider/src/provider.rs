@@ -8,6 +8,7 @@ use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, Members
 use cdb_model::Extends;
 use duroxide::Event;
 use duroxide::providers::ProviderError;
+use tokio::time::Instant;
 
 use crate::config::CosmosDBProviderConfig;
 use crate::error::{InOperation, Result as Internal};
@@ -192,9 +193,10 @@ impl CosmosDBProvider {
         let incarnation = membership.as_ref().map(|own| own.incarnation().clone());
         let store = Store::new(container, config.store(), incarnation);
         let provider = Self::of(store, config, leases, membership);
+        let services = &provider.services;
+        let known = &services.queues.limits;
+        known.checked(Instant::now());
         if let Some(limits) = limits {
-            let services = &provider.services;
-            let known = &services.queues.limits;
             known.apply(services.activities(), &limits.document);
         }
         Ok(provider.in_background(config))

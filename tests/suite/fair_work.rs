@@ -46,6 +46,15 @@ fn tagged(number: u64, tag: &str) -> WorkItem {
     item
 }
 
+/// An activity that queries find before the limits, whose partition comes later.
+fn early(tag: &str) -> WorkItem {
+    let mut item = tagged(1, tag);
+    if let WorkItem::ActivityExecute { instance, .. } = &mut item {
+        "a-1".clone_into(instance);
+    }
+    item
+}
+
 async fn enqueue(provider: &CosmosDBProvider, item: WorkItem) {
     let enqueued = provider.enqueue_for_worker(item).await;
     enqueued.expect("the activity is stored");
@@ -196,7 +205,7 @@ async fn a_limit_of_zero_pauses_the_container_until_it_is_removed() {
     let (operator, runtime) = (backend.provider().await, backend.provider().await);
     set(&operator, rule("*").running(0)).await;
     tokio::time::sleep(KNOWN_WITHIN).await;
-    enqueue(&operator, tagged(1, "a")).await;
+    enqueue(&operator, early("a")).await;
     let fetch = runtime.fetch_work_item(lock_time(), POLL, None, &TagFilter::Any);
     // The fetch polls as ever, and knows the limit from its first probe.
     let fetched = tokio::time::timeout(Duration::from_secs(60), fetch).await;

@@ -2,21 +2,52 @@
 
 use cdb_model::Timestamp;
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use super::activities::ActivityQueue;
 use crate::stored::documents::Limits;
+use crate::timing::LIMITS_SEARCH;
+
+/// Whether to look for newer rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// A probe or a read has looked for them.
+    Recent,
+    /// Nobody has for [`LIMITS_SEARCH`].
+    Due,
+}
 
 /// The newest rules that this process has read.
 #[derive(Debug, Default)]
 pub(crate) struct KnownLimits {
     /// The time of their change.
     changed_at: Mutex<Option<Timestamp>>,
+    /// When this process has last seen that there are no newer ones.
+    checked_at: Mutex<Option<Instant>>,
 }
 
 impl KnownLimits {
     /// Returns the time of the last change that is known. Probes look for a later one.
     pub(crate) fn changed_at(&self) -> Timestamp {
         self.changed_at.lock().unwrap_or_default()
+    }
+
+    /// Notes that there were no newer rules at `at`.
+    pub(crate) fn checked(&self, at: Instant) {
+        let mut checked_at = self.checked_at.lock();
+        *checked_at = (*checked_at).max(Some(at));
+    }
+
+    /// Returns whether it is time to look for newer rules. The caller does so.
+    #[must_use = "nobody else looks for them"]
+    pub(crate) fn take_check(&self) -> Check {
+        let now = Instant::now();
+        let mut checked_at = self.checked_at.lock();
+        if checked_at.is_some_and(|at| at + LIMITS_SEARCH > now) {
+            return Check::Recent;
+        }
+        *checked_at = Some(now);
+        Check::Due
     }
 
     /// Applies rules to the activities of this process, unless it knows newer ones.

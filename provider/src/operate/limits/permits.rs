@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
-use cdb_model::{Document as _, DocumentKey as _, Stored};
+use cdb_model::{Document as _, DocumentKey as _, Stored, Timestamp};
 use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::{Instant, timeout};
 
-use super::share::{divide, own, rate};
+use super::share::{Division, divide, own, rate};
 use crate::error::{Error, Result};
 use crate::queue::local_queue::{Allowance, Demand, Key};
 use crate::queue::{CONCURRENCY, Services};
@@ -60,19 +60,10 @@ pub(crate) async fn run(services: Services) {
         round(&services, &runtime, &mut held).await;
     }
     // Others need not wait for the end of the term. What still runs keeps its permits.
-    let demands = queue.demands();
-    held.retain(|key, _| {
-        let mut demands = demands.iter();
-        demands.all(|demand| demand.cap.key != *key || demand.running == 0)
-    });
-    for held in held.values_mut() {
-        (held.demand.running, held.demand.waiting) = (0, 0);
-    }
-    stream::iter(held.into_values())
-        .for_each_concurrent(CONCURRENCY, async |held| {
-            if let Err(error) = write(&services, &runtime, &held.demand, held.stored).await {
-                tracing::debug!(%error, "permits were not given back; they will expire");
-            }
+    stream::iter(held)
+        .for_each_concurrent(CONCURRENCY, async |(key, held)| {
+            let stored = held.stored;
+            let _unconfirmed = write_in_time(&services, &runtime, &key, stored, false).await;
         })
         .await;
 }
@@ -81,26 +72,13 @@ pub(crate) async fn run(services: Services) {
 async fn round(services: &Services, runtime: &str, held: &mut HashMap<Key, Held>) {
     let now = Instant::now();
     let demands = services.activities().local().demands();
-    // What is not in use any more is given back.
-    for known in held.values_mut() {
-        if demands
-            .iter()
-            .all(|demand| demand.cap.key != known.demand.cap.key)
-        {
-            (known.demand.running, known.demand.waiting) = (0, 0);
-        }
-    }
-    for mut demand in demands {
-        if demand.cap.running == Some(0) {
-            // Paused activities need no permits.
-            demand.waiting = 0;
-        }
+    for demand in demands {
         let key = demand.cap.key.clone();
         let wants_more = |before: &Demand| {
             demand.waiting > 0 && demand.running + demand.waiting > before.running + before.waiting
         };
         match held.get_mut(&key) {
-            None if demand.running + demand.waiting == 0 => {}
+            None if demand.running == 0 && (demand.waiting == 0 || is_paused(&demand)) => {}
             None => {
                 let new = Held {
                     demand,
@@ -114,12 +92,13 @@ async fn round(services: &Services, runtime: &str, held: &mut HashMap<Key, Held>
             Some(known) => {
                 if known.demand.cap != demand.cap {
                     known.renew_at = now;
-                } else if !has_all(known, runtime) && wants_more(&known.demand) {
+                } else if !is_paused(&demand)
+                    && !has_all(known, runtime)
+                    && wants_more(&known.demand)
+                {
                     known.ask_at = Some((known.written_at + PERMITS_ASKED).max(now));
                 }
-                if known.next() <= now {
-                    known.demand = demand;
-                }
+                known.demand.cap = demand.cap;
             }
         }
     }
@@ -143,6 +122,11 @@ async fn round(services: &Services, runtime: &str, held: &mut HashMap<Key, Held>
     }
 }
 
+/// Paused activities need no permits.
+fn is_paused(demand: &Demand) -> bool {
+    demand.cap.running == Some(0)
+}
+
 /// Returns whether no other runtime has permits of the key.
 fn has_all(held: &Held, runtime: &str) -> bool {
     let holders = held
@@ -156,57 +140,77 @@ fn has_all(held: &Held, runtime: &str) -> bool {
 async fn renew(services: &Services, runtime: &str, held: Held) -> Option<Held> {
     let Held { demand, stored, .. } = held;
     let key = demand.cap.key.clone();
-    let queue = services.activities().local();
     let now = Instant::now();
-    let partition = Permits::key_of(&key).instance_id.into();
-    let writing = timeout(PERMITS_ANSWER, write(services, runtime, &demand, stored));
-    // The other keys do not wait for a partition that does not answer.
-    let answered = services.container().while_answering(&partition, writing);
-    let answer = match answered.await {
-        Ok(Ok(Ok(written))) => Ok(written),
-        Ok(Ok(Err(error))) => Err(error.to_string()),
-        Ok(Err(_)) | Err(_) => Err("its partition does not answer".to_owned()),
+    let wants = !is_paused(&demand);
+    let Some(written) = write_in_time(services, runtime, &key, stored, wants).await else {
+        return Some(Held {
+            demand,
+            stored: None,
+            written_at: now,
+            renew_at: now + PERMITS_ASKED,
+            ask_at: None,
+        });
     };
-    let written = match answer {
-        Ok(written) => written,
-        Err(error) => {
-            tracing::warn!(%key, error, "cannot renew the permits of a limit");
-            return Some(Held {
-                demand,
-                stored: None,
-                written_at: now,
-                renew_at: now + PERMITS_ASKED,
-                ask_at: None,
-            });
-        }
-    };
-    let holder = own(&written.document, runtime);
+    let (cap, may_run) = (&written.demand.cap, written.may_run);
+    let holder = own(&written.stored.document, runtime);
     let allowance = holder.map(|holder| Allowance {
-        running: demand.cap.running.map(|_| holder.running),
-        rate: demand.cap.rate.map(|_| rate(holder)),
+        running: cap.running.map(|_| may_run),
+        rate: cap.rate.map(|_| rate(holder)),
         until: services.store.local_time(holder.until - PERMITS_MARGIN),
     });
+    let queue = services.activities().local();
     queue.with(|queue, now| queue.allow(&key, allowance, now));
     allowance?;
     Some(Held {
-        demand,
-        stored: Some(written),
+        demand: written.demand,
+        stored: Some(written.stored),
         written_at: now,
         renew_at: now + PERMITS_RENEWED,
         ask_at: None,
     })
 }
 
+/// What a write has stored.
+struct Written {
+    stored: Stored<Permits>,
+    demand: Demand,
+    may_run: u32,
+}
+
+/// Writes the permits of a key, unless its partition does not answer: the other keys wait no longer.
+async fn write_in_time(
+    services: &Services,
+    runtime: &str,
+    key: &Key,
+    known: Option<Stored<Permits>>,
+    wants: bool,
+) -> Option<Written> {
+    let partition = Permits::key_of(key).instance_id.into();
+    let writing = timeout(PERMITS_ANSWER, write(services, runtime, key, known, wants));
+    let failure = match services
+        .container()
+        .while_answering(&partition, writing)
+        .await
+    {
+        Ok(Ok(Ok(written))) => return Some(written),
+        Ok(Ok(Err(error))) => error.to_string(),
+        Ok(Err(_)) | Err(_) => "its partition does not answer".to_owned(),
+    };
+    tracing::warn!(%key, failure, "cannot renew the permits of a limit");
+    None
+}
+
 /// Writes this runtime's part of the permits. The version that only this runtime has written is
-/// not read again.
+/// not read again. What the process may start is lowered before the write, and raised after it.
 async fn write(
     services: &Services,
     runtime: &str,
-    demand: &Demand,
+    key: &Key,
     known: Option<Stored<Permits>>,
-) -> Result<Stored<Permits>> {
+    wants: bool,
+) -> Result<Written> {
     let container = services.container();
-    let empty = Permits::new(&demand.cap.key);
+    let empty = Permits::new(key);
     let is_own = |permits: &Permits| {
         let mut holders = permits.holders.iter();
         holders.all(|holder| holder.runtime == runtime)
@@ -219,18 +223,23 @@ async fn write(
         };
         let now = services.store.now();
         let before = stored.as_ref().map_or(&empty, |stored| &stored.document);
-        let after = divide(before.clone(), runtime, demand, now);
+        let (demand, division) = take_share(services, runtime, key, before, now, wants);
+        let after = division.permits;
         let written = match &stored {
             Some(stored) => container.run(after.replace().if_match(&stored.etag)).await,
             None => container.run(after.create()).await,
         };
         match written {
             Ok(written) => {
-                return Ok(Stored {
-                    id: empty.key().to_id()?,
-                    document: after,
-                    etag: written.etag,
-                    timestamp: now,
+                return Ok(Written {
+                    stored: Stored {
+                        id: empty.key().to_id()?,
+                        document: after,
+                        etag: written.etag,
+                        timestamp: now,
+                    },
+                    demand,
+                    may_run: division.may_run,
                 });
             }
             Err(error)
@@ -240,8 +249,36 @@ async fn write(
             Err(error) => return Err(error.into()),
         }
     }
-    Err(Error::Retryable(format!(
-        "other runtimes write the permits of `{}` at the same time",
-        demand.cap.key
-    )))
+    Err(Error::Retryable(
+        "other runtimes write them at the same time".to_owned(),
+    ))
+}
+
+/// Divides the permits by what this process uses now, and lowers what it may start in the same
+/// moment: what starts during the write is part of what is written.
+fn take_share(
+    services: &Services,
+    runtime: &str,
+    key: &Key,
+    before: &Permits,
+    now: Timestamp,
+    wants: bool,
+) -> (Demand, Division) {
+    let queue = services.activities().local();
+    queue.with(|queue, at| {
+        queue.lower(key, at, |demand| {
+            let mut demand = demand.unwrap_or_else(|| Demand::nothing(key));
+            if !wants {
+                demand.waiting = 0;
+            }
+            let division = divide(before.clone(), runtime, &demand, now);
+            let holder = own(&division.permits, runtime);
+            let allowance = Allowance {
+                running: Some(division.may_run),
+                rate: Some(holder.map_or(0.0, rate)),
+                until: at,
+            };
+            (allowance, (demand, division))
+        })
+    })
 }

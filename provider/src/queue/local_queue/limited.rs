@@ -29,17 +29,24 @@ impl<W: Work> Queue<W> {
         for slot in self.slots.values_mut() {
             let labels = slot.labels.as_deref();
             slot.selected = labels.and_then(|labels| self.limiter.select(labels));
-            slot.is_counted = false;
             slot.tag = None;
+            slot.arrival = None;
             slot.parked = None;
+            // What runs is counted before anything is let start.
+            slot.is_counted = slot.counts() && slot.selected.is_some();
+            if slot.is_counted
+                && let Some(selected) = &slot.selected
+            {
+                self.limiter.count(selected, now);
+            }
         }
-        // What runs is counted before anything is let start.
         let mut keys: Vec<_> = self.slots.iter().collect();
-        keys.sort_by_key(|(_, slot)| (!slot.counts(), slot.rank));
+        keys.sort_by_key(|(_, slot)| slot.rank);
         let keys: Vec<_> = keys.into_iter().map(|(key, _)| key.clone()).collect();
         for key in keys {
             self.rank(&key, now);
         }
+        self.react(now);
         self.shrink(now);
     }
 
@@ -87,6 +94,20 @@ impl<W: Work> Queue<W> {
         self.start_unblocked(now);
     }
 
+    /// Lowers what this process may start of a key to what `decide` returns for what the key uses
+    /// now. Nothing can start in between.
+    pub(crate) fn lower<R>(
+        &mut self,
+        key: &Key,
+        now: Instant,
+        decide: impl FnOnce(Option<Demand>) -> (Allowance, R),
+    ) -> R {
+        self.tick(now);
+        let (allowance, result) = decide(self.limiter.demand(key));
+        self.limiter.lower(key, allowance);
+        result
+    }
+
     /// Returns what wakes the task that obtains permits.
     pub(crate) fn permits_wanted(&self) -> Arc<Notify> {
         self.permits_wanted.clone()
@@ -113,7 +134,21 @@ impl<W: Work> Queue<W> {
     /// Returns the limited keys in use.
     pub(crate) fn demands(&mut self, now: Instant) -> Vec<Demand> {
         self.tick(now);
-        self.limiter.demands()
+        self.limiter.demands(now)
+    }
+
+    /// Does what the changes of limits require.
+    pub(super) fn react(&mut self, now: Instant) {
+        let news = self.limiter.take_news();
+        if news.is_wanted {
+            self.dispatchers.to_wake.push(self.permits_wanted.clone());
+        }
+        if news.has_ended {
+            self.start_unblocked(now);
+        }
+        if self.ready.is_empty() {
+            self.limiter.nothing_ready();
+        }
     }
 
     /// Makes the items ready that waited for a limit and may start now.

@@ -27,8 +27,8 @@ pub(crate) type Key = Arc<str>;
 /// The position of an item among those of other keys.
 pub(super) type Tag = u64;
 
-/// The position of an item that waits for a limit, and the number of its arrival.
-pub(super) type Place = (Tag, u64);
+/// The number of the arrival of an item that waits for a limit.
+pub(super) type Place = u64;
 
 /// The rules that select an item.
 #[derive(Debug, PartialEq)]
@@ -38,6 +38,18 @@ pub(super) struct Selected {
     /// The key and the weight of its fair share.
     share: (Key, u32),
     pub(super) priority: Priority,
+}
+
+impl Selected {
+    /// Returns whose turns the item takes.
+    fn place(&self) -> (Key, Priority) {
+        (self.share.0.clone(), self.priority)
+    }
+
+    /// Returns the distance to the next tag.
+    fn step(&self) -> Tag {
+        STEP / u64::from(self.share.1.max(1))
+    }
 }
 
 /// The limits of a key, for all runtimes together.
@@ -69,6 +81,22 @@ pub(crate) struct Demand {
     pub(crate) waiting: u32,
 }
 
+impl Demand {
+    /// Returns what a key uses that is not known.
+    pub(crate) fn nothing(key: &Key) -> Self {
+        let cap = Cap {
+            key: key.clone(),
+            running: None,
+            rate: None,
+        };
+        Self {
+            cap,
+            running: 0,
+            waiting: 0,
+        }
+    }
+}
+
 /// What the queue has to react to.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "items wait for it"]
@@ -94,16 +122,27 @@ struct Limited<K> {
 impl<K> Limited<K> {
     fn new(cap: Cap, now: Instant) -> Self {
         Self {
+            starts: first_starts(cap.rate, now),
             cap,
             allowance: None,
             running: 0,
-            starts: (BURST, now),
             parked: BTreeMap::new(),
         }
     }
 
-    fn is_in_use(&self) -> bool {
-        self.running > 0 || !self.parked.is_empty() || self.allowance.is_some()
+    /// Returns whether the key has to be remembered: also until its rate would permit a start again.
+    fn is_in_use(&self, now: Instant) -> bool {
+        let since = now.saturating_duration_since(self.starts.1).as_secs_f64();
+        let is_owed = self.cap.rate.is_some_and(|rate| since * rate < 1.0);
+        self.running > 0 || !self.parked.is_empty() || self.allowance.is_some() || is_owed
+    }
+
+    fn demand(&self) -> Demand {
+        Demand {
+            cap: self.cap.clone(),
+            running: self.running,
+            waiting: u32::try_from(self.parked.len()).unwrap_or(u32::MAX),
+        }
     }
 
     /// Counts the starts that the rate has left at `now`.
@@ -151,6 +190,11 @@ impl<K> Limited<K> {
     }
 }
 
+/// Returns the starts of a key that begins at `now`: one at most, and less than one of a low rate.
+fn first_starts(rate: Option<f64>, now: Instant) -> (f64, Instant) {
+    (rate.map_or(0.0, |rate| rate.min(1.0)), now)
+}
+
 /// The limits of a queue with items `K`.
 #[derive(Debug)]
 pub(super) struct Limiter<K> {
@@ -158,8 +202,8 @@ pub(super) struct Limiter<K> {
     limited: HashMap<Key, Limited<K>>,
     /// The keys with parked items.
     blocked: BTreeSet<Key>,
-    /// The last tag of each key with a fair share. Emptied when no item is ready.
-    tags: HashMap<Key, Tag>,
+    /// The last tag of each key with a fair share, by priority. Emptied when no item is ready.
+    tags: HashMap<(Key, Priority), Tag>,
     /// The tag of the item that was handed out last.
     reached: Tag,
     news: News,
@@ -238,6 +282,7 @@ impl<K: Clone> Limiter<K> {
         if limited.cap != *cap {
             limited.cap = cap.clone();
             limited.allowance = None;
+            limited.starts = first_starts(cap.rate, now);
         }
         limited
     }
@@ -251,10 +296,19 @@ impl<K: Clone> Limiter<K> {
 
     /// Notes the start of an item.
     pub(super) fn start(&mut self, item: &Selected, now: Instant) {
+        for cap in item.caps.iter().filter(|cap| cap.rate.is_some()) {
+            self.limited(cap, now).starts.0 -= 1.0;
+        }
+        self.count(item, now);
+    }
+
+    /// Counts an item that runs. One without a permit, because the limit is newer, wants one.
+    pub(super) fn count(&mut self, item: &Selected, now: Instant) {
         for cap in &item.caps {
             let limited = self.limited(cap, now);
             limited.running += 1;
-            limited.starts.0 -= 1.0;
+            let allowance = limited.allowance;
+            self.news.is_wanted |= allowance.is_none_or(|allowance| allowance.until <= now);
         }
     }
 
@@ -330,23 +384,45 @@ impl<K: Clone> Limiter<K> {
 
     /// Returns the tag of an item that has become ready.
     pub(super) fn tag(&mut self, item: &Selected) -> Tag {
-        let (key, weight) = &item.share;
-        let last = self.tags.get(key);
-        let tag = last.map_or(self.reached, |last| {
-            self.reached.max(last + STEP / u64::from((*weight).max(1)))
-        });
-        self.tags.insert(key.clone(), tag);
+        let last = self.tags.get(&item.place());
+        let tag = last.map_or(self.reached, |last| self.reached.max(last + item.step()));
+        self.tags.insert(item.place(), tag);
         tag
+    }
+
+    /// Takes back the tag of an item that is not handed out. Only the last one of a key can be.
+    pub(super) fn untag(&mut self, item: &Selected, tag: Tag) {
+        if self.tags.get(&item.place()) == Some(&tag) {
+            self.tags
+                .insert(item.place(), tag.saturating_sub(item.step()));
+        }
     }
 
     /// Notes the tag of an item that is handed out.
     pub(super) fn reached(&mut self, tag: Tag) {
         self.reached = self.reached.max(tag);
-        // A key whose last tag has passed begins at the present.
-        if self.tags.len() > MAX_IDLE_TAGS {
-            let reached = self.reached;
-            self.tags.retain(|_, last| *last > reached);
+    }
+
+    /// Notes that no item is ready: nobody has an advantage from then on.
+    pub(super) fn nothing_ready(&mut self) {
+        self.tags.clear();
+    }
+
+    /// Lowers what this process may start of a key.
+    pub(super) fn lower(&mut self, key: &Key, to: Allowance) {
+        if let Some(limited) = self.limited.get_mut(key)
+            && let Some(allowance) = &mut limited.allowance
+        {
+            let running = allowance.running.zip(to.running);
+            allowance.running = running.map(|(own, new)| own.min(new));
+            let rate = allowance.rate.zip(to.rate);
+            allowance.rate = rate.map(|(own, new)| own.min(new));
         }
+    }
+
+    /// Returns what a key uses.
+    pub(super) fn demand(&self, key: &Key) -> Option<Demand> {
+        self.limited.get(key).map(Limited::demand)
     }
 
     /// Sets what this process may start of a key.
@@ -357,19 +433,11 @@ impl<K: Clone> Limiter<K> {
     }
 
     /// Returns the limited keys in use.
-    pub(super) fn demands(&mut self) -> Vec<Demand> {
-        self.limited.retain(|_, limited| limited.is_in_use());
-        let demands = self.limited.values().map(|limited| Demand {
-            cap: limited.cap.clone(),
-            running: limited.running,
-            waiting: u32::try_from(limited.parked.len()).unwrap_or(u32::MAX),
-        });
-        demands.collect()
+    pub(super) fn demands(&mut self, now: Instant) -> Vec<Demand> {
+        self.limited.retain(|_, limited| limited.is_in_use(now));
+        self.limited.values().map(Limited::demand).collect()
     }
 }
-
-/// The tags of keys without ready items that are kept.
-const MAX_IDLE_TAGS: usize = 1_024;
 
 #[cfg(test)]
 pub(super) mod views {

@@ -198,13 +198,7 @@ impl<W: Work> Queue<W> {
         if rank.is_some() {
             self.wake(now);
         }
-        let news = self.limiter.take_news();
-        if news.is_wanted {
-            self.dispatchers.to_wake.push(self.permits_wanted.clone());
-        }
-        if news.has_ended {
-            self.start_unblocked(now);
-        }
+        self.react(now);
     }
 
     /// Ends the phase of a slot if its time has come.
@@ -230,8 +224,8 @@ impl<W: Work> Queue<W> {
         let Some(mut slot) = self.slots.remove(key) else {
             return;
         };
-        if slot.selected.is_some() && slot.rank.is_some() {
-            self.limiter.left();
+        if let Some(selected) = slot.selected.clone() {
+            slot.leave(&mut self.limiter, &selected);
         }
         let last = &mut self.sequence;
         let memory = W::memory(&slot.known);

@@ -187,8 +187,10 @@ pub(crate) struct Slot<W: Work> {
     pub(super) is_reserved: bool,
     /// Whether the limits count the item as running.
     pub(super) is_counted: bool,
-    /// The position among items of other keys, while the item is ready or parked.
+    /// The position among items of other keys, while the item is ready.
     pub(super) tag: Option<Tag>,
+    /// The number of its arrival, while the item is ready or parked and was parked once.
+    pub(super) arrival: Option<u64>,
     /// The key whose limit the item waits for.
     pub(super) parked: Option<(Key, Place)>,
 }
@@ -209,6 +211,7 @@ impl<W: Work> Default for Slot<W> {
             is_reserved: false,
             is_counted: false,
             tag: None,
+            arrival: None,
             parked: None,
         }
     }
@@ -281,24 +284,37 @@ impl<W: Work> Slot<W> {
             limiter.unpark(&limit, at);
         }
         let Some(class) = class else {
-            self.tag = None;
-            if self.rank.is_some() && !counts {
-                limiter.left();
-            }
+            self.arrival = None;
+            self.leave(limiter, &selected);
             return None;
         };
-        let tag = *self.tag.get_or_insert_with(|| limiter.tag(&selected));
         if !counts && let Some(limit) = limiter.blocks(&selected, now) {
-            *sequence += 1;
-            let at = (tag, *sequence);
+            self.leave(limiter, &selected);
+            let at = *self.arrival.get_or_insert_with(|| {
+                *sequence += 1;
+                *sequence
+            });
             limiter.park(&limit, at, key.clone());
             self.parked = Some((limit, at));
             return None;
         }
+        let tag = *self.tag.get_or_insert_with(|| limiter.tag(&selected));
         Some(Rank {
             class,
             priority: selected.priority,
             tag,
         })
+    }
+
+    /// Notes that the item is not ready any more. If it was not handed out, another one takes its
+    /// place.
+    pub(super) fn leave(&mut self, limiter: &mut Limiter<W::Key>, selected: &Selected) {
+        let tag = self.tag.take();
+        if self.rank.is_some() && !self.counts() {
+            if let Some(tag) = tag {
+                limiter.untag(selected, tag);
+            }
+            limiter.left();
+        }
     }
 }

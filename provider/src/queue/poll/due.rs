@@ -1,7 +1,6 @@
 //! The due items that a probe has found, by queue and physical partition.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use cdb_client::PhysicalPartitionId;
 use tokio::sync::Mutex;
@@ -50,15 +49,6 @@ impl Due {
 /// What the probes have found. Concurrent callers share one probe.
 #[derive(Debug, Default)]
 pub(crate) struct LastProbe(pub(super) Mutex<ProbeState>);
-
-impl LastProbe {
-    /// Returns whether the last probe is younger than `age`.
-    pub(super) async fn is_younger_than(&self, age: Duration) -> bool {
-        let state = self.0.lock().await;
-        let last = state.last.as_ref();
-        last.is_some_and(|(at, _)| at.elapsed() < age)
-    }
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct ProbeState {

@@ -20,9 +20,12 @@ use super::share::{Part, PolledQueue, Share};
 use crate::error::Result;
 use crate::queue::activities::Activities;
 use crate::queue::instances::Instances;
+use crate::queue::limits::Check;
 use crate::queue::{CONCURRENCY, Services};
-use crate::stored::documents::{Durable, FIRST_DUE, Limits, OutboxIntent, dispatch_slot};
-use crate::timing::{LIMITS_SEARCH, OVERDUE_AFTER, OVERDUE_SEARCH, PROBED_FROM};
+use crate::stored::documents::{
+    Durable, FIRST_DUE, LIMITS_PARTITION, Limits, LimitsKey, OutboxIntent, dispatch_slot,
+};
+use crate::timing::{OVERDUE_AFTER, OVERDUE_SEARCH, PROBED_FROM};
 
 /// The most items that a probe finds in a partition. If more are due, it is polled for all queues.
 const MAX_FOUND: u32 = 32;
@@ -36,13 +39,33 @@ pub(crate) async fn before_poll(
     queue: PolledQueue,
     interval: Duration,
 ) -> Result<Due> {
-    if interval < PROBED_FROM
-        && services.container().physical_partitions().await?.len() == 1
-        && services.queues.probe.is_younger_than(LIMITS_SEARCH).await
-    {
-        return Ok(Due::Anywhere);
+    let is_busy = interval < PROBED_FROM;
+    let due = if is_busy && services.container().physical_partitions().await?.len() == 1 {
+        Due::Anywhere
+    } else {
+        due(services, queue, interval).await?
+    };
+    look_for_limits(services);
+    Ok(due)
+}
+
+/// Reads the limits in the background if no probe could tell that they are the newest. A probe of due
+/// items may not have room for them.
+fn look_for_limits(services: &Services) {
+    if services.queues.limits.take_check() == Check::Recent {
+        return;
     }
-    due(services, queue, interval).await
+    services.spawn(|services| async move {
+        let key = LimitsKey::new(LIMITS_PARTITION);
+        match services.container().latest_committed().read(&key).await {
+            Ok(Some(limits)) => {
+                let known = &services.queues.limits;
+                known.apply(services.activities(), &limits.document);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::debug!(%error, "cannot look for limits"),
+        }
+    });
 }
 
 /// Returns the partitions to poll for due items of a queue, by a probe younger than `interval`. The
@@ -103,10 +126,14 @@ impl ProbeState {
 
 /// Probes a single physical partition: one row proves that any item is due.
 async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> Result<DueItems> {
+    let sent_at = Instant::now();
     let query = query(services, &share.part_of_all(), &nothing).limit(1);
     let rows = services.container().query(query).row_by_row().all().await?;
     Ok(match rows.into_iter().next() {
-        None => nothing,
+        None => {
+            services.queues.limits.checked(sent_at);
+            nothing
+        }
         Some(row) => {
             // Limits are applied; what else is due is unknown then, and polled.
             let _found = classify(services, row);
@@ -124,6 +151,7 @@ async fn probe_each(
 ) -> Result<DueItems> {
     let ranges = services.container().health().available(ranges);
     let nothing = &due.clone();
+    let (sent_at, count) = (Instant::now(), ranges.len());
     let probes = stream::iter(ranges).map(async |range| {
         let query = query(services, &share.part(&range), nothing);
         let container = services.container();
@@ -134,7 +162,12 @@ async fn probe_each(
         Ok((range, rows, pages.has_more()))
     });
     let answers: Vec<_> = probes.buffer_unordered(CONCURRENCY).collect().await;
-    for (range, rows, has_more) in answered(answers)?.0 {
+    let (answers, _) = answered(answers)?;
+    let is_all = share.all_ranges().len() == count && answers.len() == count;
+    if is_all && answers.iter().all(|(_, _, has_more)| !has_more) {
+        services.queues.limits.checked(sent_at);
+    }
+    for (range, rows, has_more) in answers {
         for row in rows {
             due.add(classify(services, row).as_ref(), share, range.clone());
         }

@@ -94,8 +94,8 @@ pub struct Rule {
     pub priority: Option<Priority>,
 }
 
-/// The priority of activities. Those of a higher one are handed out first; of 16 starts in a row,
-/// one goes to the next lower priority that waits.
+/// The priority of activities. Those of a higher one are handed out first; of 17 starts, one goes
+/// to a lower priority that waits.
 #[derive(
     Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash,
 )]
@@ -348,8 +348,8 @@ impl Permits {
     }
 }
 
-/// A day: no runtime holds permits that long without a write.
-const PERMITS_KEPT: u32 = 24 * 60 * 60;
+/// An hour: no runtime holds permits that long without a write.
+const PERMITS_KEPT: u32 = 60 * 60;
 
 #[cfg(test)]
 mod tests {
