@@ -168,6 +168,21 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     #[cfg(feature = "mcp")]
     ("mcp", &["mcp", "mcp --allow-actions"]),
+    ("limits list", &["limits list", "limits list --json"]),
+    (
+        "limits set",
+        &[
+            "limits set activity=CallBank --running 10",
+            "limits set 'tenant=*' --per-second 5 --dry-run",
+        ],
+    ),
+    (
+        "limits remove",
+        &[
+            "limits remove activity=CallBank",
+            "limits remove 'tenant=*' --dry-run",
+        ],
+    ),
     ("members", &["members", "members --json"]),
     (
         "export",
