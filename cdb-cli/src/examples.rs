@@ -135,6 +135,20 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["work --container work", "work --container work --json"],
     ),
     (
+        "work redrive",
+        &[
+            "work redrive work-007:message:inbox:order-7:paid-1 --yes",
+            "work redrive --all --dry-run",
+        ],
+    ),
+    (
+        "work discard",
+        &[
+            "work discard work-007:message:inbox:order-7:paid-1 --yes",
+            "work discard --all --dry-run",
+        ],
+    ),
+    (
         "changes",
         &[
             "changes --container change-feeds",
