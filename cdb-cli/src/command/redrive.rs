@@ -166,9 +166,10 @@ impl<N: Name> Which<N> {
                 Action::Redrive => "redrive",
                 Action::Discard => "discard",
             },
-            count: match self.all {
-                true => messages.count().await?,
-                false => rows.len() as u64,
+            count: if self.all {
+                messages.count().await?
+            } else {
+                rows.len() as u64
             },
             messages: Member(F::MEMBER, rows),
             now: messages.now(),
