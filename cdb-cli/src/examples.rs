@@ -135,6 +135,20 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         &["work --container work", "work --container work --json"],
     ),
     (
+        "work redrive",
+        &[
+            "work redrive work-007:message:inbox:order-7:paid-1 --yes",
+            "work redrive --all --dry-run",
+        ],
+    ),
+    (
+        "work discard",
+        &[
+            "work discard work-007:message:inbox:order-7:paid-1 --yes",
+            "work discard --all --dry-run",
+        ],
+    ),
+    (
         "changes",
         &[
             "changes --container change-feeds",
@@ -168,6 +182,21 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     #[cfg(feature = "mcp")]
     ("mcp", &["mcp", "mcp --allow-actions"]),
+    ("limits list", &["limits list", "limits list --json"]),
+    (
+        "limits set",
+        &[
+            "limits set activity=CallBank --running 10",
+            "limits set 'tenant=*' --per-second 5 --dry-run",
+        ],
+    ),
+    (
+        "limits remove",
+        &[
+            "limits remove activity=CallBank",
+            "limits remove 'tenant=*' --dry-run",
+        ],
+    ),
     ("members", &["members", "members --json"]),
     (
         "export",

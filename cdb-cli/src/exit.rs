@@ -102,13 +102,19 @@ impl fmt::Display for Failure {
 
 impl From<cdb_client::Error> for Failure {
     fn from(error: cdb_client::Error) -> Self {
+        Self::from(&error)
+    }
+}
+
+impl From<&cdb_client::Error> for Failure {
+    fn from(error: &cdb_client::Error) -> Self {
         let exit = match error.kind() {
             ErrorKind::Configuration => Exit::Usage,
             _ => Exit::Service,
         };
         Self {
-            remedy: remedy::of(&error),
-            ..Self::new(exit, with_causes(&error))
+            remedy: remedy::of(error),
+            ..Self::new(exit, with_causes(error))
         }
     }
 }

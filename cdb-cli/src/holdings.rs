@@ -67,6 +67,8 @@ impl Holdings {
         let known = known_model(model, live);
         let model = known.as_ref().unwrap_or(model);
         let (database, name) = (connection.database()?, &connection.container);
+        // First, because its error names the remedy for a container of a program.
+        let messages = model.messages(&database, name, live)?;
         let orchestrations = match model.holds_orchestrations() {
             Ok(()) => Some(Orchestrations::open(connection, model).await?),
             Err(_) => None,
@@ -77,7 +79,7 @@ impl Holdings {
             container: database.container(name),
             model: model.name,
             orchestrations,
-            messages: model.messages(&database, name, live)?,
+            messages,
             work: holds::<Work>(live).then(|| WorkAdmin::new(database.container(name))),
             feeds: feeds.map(|state| Feeds { client, state }),
         })

@@ -51,7 +51,8 @@ pub use handlers::processor::{RunConfig, WorkRun};
 pub use memory::settlement::{Receipt, Settlement};
 pub use streams::delivery::Delivery;
 pub use streams::documents::{
-    EventSnapshot, Lane, StreamEvent, Work, WorkMember, WorkMessage, WorkPartition, WorkStream,
+    EventSnapshot, Lane, StreamEvent, Work, WorkMember, WorkMessage, WorkMessageKey, WorkPartition,
+    WorkStream,
 };
 pub use streams::new_work::NewWork;
 pub use streams::partitions::Partitions;

@@ -18,4 +18,5 @@ pub(crate) mod model;
 pub(crate) mod outbox;
 pub(crate) mod policy;
 pub(crate) mod queues;
+mod redrive;
 pub(crate) mod work;

@@ -94,7 +94,7 @@ async fn work(holdings: &Holdings) -> Result<Vec<Finding>, Failure> {
         Finding::problem(
             "work",
             says,
-            "run {cdb} work for the errors, fix the handler, then redrive or discard the messages that are set aside (`WorkAdmin`)",
+            "run {cdb} work for the errors, fix the handler, then run {cdb} work redrive; {cdb} work discard skips messages that cannot be handled",
         )
     } else {
         Finding::warning(

@@ -5,8 +5,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 use cdb_client::{Continuation, Page};
-use cdb_model::Timestamp;
-use cdb_work::{Lane, WorkAdmin, WorkCounts, WorkMessage};
+use cdb_model::{Document as _, DocumentKey as _, Timestamp};
+use cdb_work::{Lane, WorkAdmin, WorkCounts, WorkMessage, WorkMessageKey};
 use serde::Serialize;
 
 use super::retrying::next_attempt;
@@ -29,6 +29,7 @@ pub(crate) struct FailedWork {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WorkRow {
+    pub name: String,
     pub partition: String,
     pub lane: Lane,
     pub stream: String,
@@ -48,8 +49,9 @@ pub(crate) struct WorkRow {
 }
 
 impl WorkRow {
-    fn of(message: WorkMessage) -> Self {
+    pub(crate) fn of(message: WorkMessage) -> Self {
         Self {
+            name: name(&message.key()),
             partition: message.partition,
             lane: message.lane,
             stream: message.stream,
@@ -63,6 +65,12 @@ impl WorkRow {
             set_aside_at: message.dead_since,
         }
     }
+}
+
+/// The name of a message: the id of its document.
+pub(crate) fn name(key: &WorkMessageKey) -> String {
+    let id = key.to_id().expect("the key comes from an id");
+    id.to_string()
 }
 
 fn rows(page: Page<WorkMessage>) -> Page<WorkRow> {
@@ -105,7 +113,7 @@ pub(crate) async fn counts(holdings: &Holdings) -> Result<WorkCounts, Failure> {
     Ok(admin(holdings)?.counts().await?)
 }
 
-fn admin(holdings: &Holdings) -> Result<&WorkAdmin, Failure> {
+pub(crate) fn admin(holdings: &Holdings) -> Result<&WorkAdmin, Failure> {
     let work = holdings.work.as_ref();
     work.ok_or_else(|| holdings.lacks("ordered work"))
 }
@@ -141,7 +149,7 @@ impl fmt::Display for FailedWork {
     }
 }
 
-fn work_table(messages: &[WorkRow], now: Timestamp) -> String {
+pub(crate) fn work_table(messages: &[WorkRow], now: Timestamp) -> String {
     let cells = |row: &WorkRow| {
         let next = match (row.set_aside_at, row.next_attempt_at) {
             (Some(since), _) => format!("set aside for {}", span(now.since(since))),
@@ -149,9 +157,7 @@ fn work_table(messages: &[WorkRow], now: Timestamp) -> String {
             (None, None) => String::new(),
         };
         vec![
-            row.lane.as_str().to_owned(),
-            short(&row.stream, 40),
-            short(&row.id, 40),
+            row.name.clone(),
             short(&row.what, 30),
             row.attempts.to_string(),
             next,
@@ -159,10 +165,5 @@ fn work_table(messages: &[WorkRow], now: Timestamp) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = messages.iter().map(cells).collect();
-    table(
-        &[
-            "LANE", "STREAM", "MESSAGE", "WHAT", "ATTEMPTS", "NEXT", "WHY",
-        ],
-        &rows,
-    )
+    table(&["NAME", "WHAT", "ATTEMPTS", "NEXT", "WHY"], &rows)
 }

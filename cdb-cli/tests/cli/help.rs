@@ -52,6 +52,8 @@ const COMMANDS: &[&str] = &[
     "policy print",
     "queues",
     "work",
+    "work discard",
+    "work redrive",
 ];
 
 #[tokio::test]

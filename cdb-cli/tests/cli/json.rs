@@ -114,20 +114,34 @@ async fn every_json_answer_has_the_documented_members() {
     );
     let never = Arc::new(AtomicBool::new(false));
     let _messaging = failing(messages.container::<Mixed>().await, never.clone()).await;
-    let coordinator = coordinator(work.container().await, 3).await;
-    fail(&coordinator, "order-7", "out of stock").await;
+    for (stream, max_attempts) in [("order-7", 3), ("order-8", 1)] {
+        let coordinator = coordinator(work.container().await, max_attempts).await;
+        fail(&coordinator, stream, "out of stock").await;
+        coordinator.shutdown().await.expect("it stops");
+    }
     let _processor = failing_feed(&feeds, never).await;
     let mut list = String::new();
     for (command, rest) in COMMANDS {
         print(&mut list, command, answer(&account, command, rest).await);
     }
+    let of_work = [
+        "queues",
+        "work",
+        "work discard --dry-run",
+        "work discard --yes",
+    ];
     for (account, commands) in [
-        (&messages, ["queues", "inbox"]),
-        (&work, ["queues", "work"]),
-        (&feeds, ["queues", "changes"]),
+        (&messages, &["queues", "inbox"][..]),
+        (&work, &of_work),
+        (&feeds, &["queues", "changes"]),
     ] {
         for command in commands {
-            print(&mut list, command, answer(account, command, &[]).await);
+            let rest: &[&str] = if command.contains("--") {
+                &["--all"]
+            } else {
+                &[]
+            };
+            print(&mut list, command, answer(account, command, rest).await);
         }
     }
     snapshot("json-members", &list);

@@ -227,6 +227,7 @@ async fn a_failed_message_of_ordered_work_is_named_by_each_command_until_it_succ
     let doctor = account.cdb("doctor").await;
     doctor
         .prints("PROBLEM  work         2 streams of ordered work blocked: 1 retried, 1 set aside");
+    doctor.prints("run cdb work redrive; cdb work discard skips");
     for message in work.set_aside(10).await.expect("a list") {
         work.discard(&message).await.expect("it is discarded");
     }
@@ -240,6 +241,59 @@ async fn a_failed_message_of_ordered_work_is_named_by_each_command_until_it_succ
     let inbox = account.cdb("inbox").await;
     inbox.complains("`Work` holds no messages between partitions");
     work.shutdown().await.expect("it stops");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn messages_that_are_set_aside_are_redriven_and_discarded() {
+    let account = Account::empty().await;
+    let work = coordinator(account.container::<Work>().await, 1).await;
+    for stream in ["order-7", "order-8", "order-9"] {
+        fail(&work, stream, "no such order").await;
+    }
+    let listed = account.cdb("work --json").await;
+    let listed: serde_json::Value = serde_json::from_str(&listed.out).expect("JSON");
+    let name = |row: usize| listed["messages"][row]["name"].as_str().expect("a name");
+    account
+        .cdb(&["work", "discard", name(0)])
+        .await
+        .is("work-discard-without-yes");
+    account
+        .cdb(&["work", "discard", name(0), "--yes"])
+        .await
+        .is("work-discard");
+    let again = account.cdb(&["work", "discard", name(0), "--yes"]).await;
+    check(&again, Exit::Finding, &[]);
+    again.complains("is not set aside");
+
+    let redriven = account.cdb(&["work", "redrive", name(1), "--yes"]).await;
+    assert_eq!(redriven.out, "redrove 1 message\n", "{redriven:?}");
+    let claimed = work.claim(1, Duration::from_secs(1800)).await;
+    let message = claimed.first().expect("it is retried").message();
+    assert_eq!((&*message.stream, message.attempts), ("order-8", 0));
+
+    let planned = account.cdb("work redrive --all --dry-run").await;
+    check(&planned, Exit::Ok, &["would redrive 1 message\n"]);
+    let all = account.cdb("work redrive --all --yes");
+    assert_eq!(all.await.out, "redrove 1 message\n");
+    let listed = account.cdb("work").await;
+    check(&listed, Exit::Ok, &["no message has failed"]);
+    drop(claimed);
+    work.shutdown().await.expect("it stops");
+}
+
+#[tokio::test]
+async fn the_arguments_of_a_redrive_are_checked() {
+    let account = Account::start().await;
+    for (arguments, says) in [
+        ("work redrive --yes", "<NAME|--all>"),
+        ("work redrive order-7 --yes", "use a name from `work`"),
+        ("work --limit 5 redrive --all", "cannot be used with"),
+        ("work discard --all --yes", "holds no ordered work"),
+    ] {
+        let run = account.cdb(arguments).await;
+        assert_eq!(run.exit, Exit::Usage, "{run:?}");
+        run.complains(says);
+    }
 }
 
 /// Returns whether a part of a change feed fails.

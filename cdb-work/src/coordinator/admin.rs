@@ -6,14 +6,14 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Continuation, Error, Page};
+use cdb_client::{ContainerClient, Continuation, Error, ErrorKind, Page};
 use cdb_model::{Batch, Filter, Patch, Query, Timestamp};
 
 use crate::config::{WorkConfig, seconds};
 use crate::error::WorkError;
 use crate::memory::plan::{message_key, stream_key};
 use crate::memory::unreadable::partial;
-use crate::streams::documents::{Work, WorkMessage, WorkStream};
+use crate::streams::documents::{Work, WorkMessage, WorkMessageKey, WorkStream};
 use crate::streams::status::WorkStatus;
 use crate::streams::stream::StreamKey;
 
@@ -107,8 +107,37 @@ impl WorkAdmin {
         rows: usize,
         from: Option<&Continuation>,
     ) -> Result<Page<WorkMessage>, Error> {
-        let query = aside().order_by(WorkMessage::DEAD_SINCE.asc());
+        let query = all_aside().order_by(WorkMessage::DEAD_SINCE.asc());
         self.page(query, rows, from).await
+    }
+
+    /// Reads a message that failed too often, as [`set_aside`](Self::set_aside) does. Returns `None` when
+    /// the message is not set aside.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub async fn find_set_aside(&self, key: &WorkMessageKey) -> Result<Option<WorkMessage>, Error> {
+        match self.container.read(key).await {
+            Ok(found) => {
+                let found = found.map(|stored| stored.document);
+                return Ok(found.filter(|message| message.dead_since.is_some()));
+            }
+            Err(error) if error.kind() == ErrorKind::Decode => {}
+            Err(error) => return Err(error),
+        }
+        // A query returns the readable fields.
+        let query = Query::in_partition(&*key.partition)
+            .filter(WorkMessage::MESSAGE_ID.eq(&*key.message_id) & aside());
+        let mut from = None;
+        loop {
+            let page = self.page(query.clone(), 100, from.as_ref()).await?;
+            let mut rows = page.rows.into_iter();
+            let found = rows.find(|message| message_key(message) == *key);
+            if found.is_some() || page.next.is_none() {
+                return Ok(found);
+            }
+            from = page.next;
+        }
     }
 
     async fn page(
@@ -147,7 +176,7 @@ impl WorkAdmin {
                 .query(oldest.values(WorkMessage::WAITING_SINCE))
                 .first(),
             container.query(retrying().count()).first(),
-            container.query(aside().count()).first(),
+            container.query(all_aside().count()).first(),
         )?;
         Ok(WorkCounts {
             waiting: waiting.unwrap_or_default(),
@@ -207,10 +236,14 @@ fn retrying() -> Query<WorkMessage> {
     Query::across_partitions().filter(is_waiting & is_retried)
 }
 
-/// Queries the messages that are set aside. Not by `is_defined`: null, which is also the value after
+fn all_aside() -> Query<WorkMessage> {
+    Query::across_partitions().filter(aside())
+}
+
+/// Matches the messages that are set aside. Not by `is_defined`: null, which is also the value after
 /// a decision, comes first.
-fn aside() -> Query<WorkMessage> {
-    Query::across_partitions().filter(WorkMessage::DEAD_SINCE.gt(Timestamp::default()))
+fn aside() -> Filter<WorkMessage> {
+    WorkMessage::DEAD_SINCE.gt(Timestamp::default())
 }
 
 /// Matches the time at which the message was set aside, not a later one.
@@ -241,7 +274,7 @@ mod tests {
     #[test]
     fn an_index_serves_the_lists_and_the_counts() {
         let policy = Work::definition().indexing_policy;
-        for query in [retrying(), aside()] {
+        for query in [retrying(), all_aside()] {
             let explained = query.explain(&policy);
             assert!(explained.is_narrowed(), "{explained}");
         }

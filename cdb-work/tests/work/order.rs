@@ -246,7 +246,10 @@ async fn a_message_that_fails_too_often_holds_its_stream_until_an_operator_decid
     let aside = work.set_aside(10).await.unwrap();
     assert_eq!(aside.len(), 1);
     assert_eq!(aside[0].last_failure.as_deref(), Some("no"));
+    let find = async || work.admin().find_set_aside(&aside[0].key()).await.unwrap();
+    assert_eq!(find().await.unwrap().dead_since, aside[0].dead_since);
     work.redrive(&aside[0]).await.unwrap();
+    assert!(find().await.is_none());
     let again = work.redrive(&aside[0]).await.unwrap_err();
     assert!(matches!(again, WorkError::NotSetAside { .. }), "{again}");
     fail().await;

@@ -90,6 +90,8 @@ async fn an_unreadable_message_is_set_aside_and_holds_its_stream_alone() {
     assert!(aside.body.contains("torn"), "{}", aside.body);
     let reason = aside.last_failure.as_deref().unwrap();
     assert!(reason.contains("cannot be read"), "{reason}");
+    let found = work.admin().find_set_aside(&aside.key()).await.unwrap();
+    assert_eq!(found.unwrap().body, aside.body);
     // A redrive leads to the same result.
     work.redrive(aside).await.unwrap();
     nothing(&work).await;

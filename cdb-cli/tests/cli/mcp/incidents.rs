@@ -1,4 +1,4 @@
-//! Ten incidents, each found and repaired through the tools alone. Where the remedy is outside of the
+//! Eleven incidents, each found and repaired through the tools alone. Where the remedy is outside of the
 //! command, as more throughput, a tool names it and the test applies it.
 
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ use cdb_provider::documents::{
     Status, WorkerItem,
 };
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use cdb_work::Work;
 use duroxide::providers::WorkItem;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
@@ -25,6 +26,7 @@ use tokio::sync::Semaphore;
 use super::client::Client;
 use crate::fixture::{dead_intent, instance};
 use crate::harness::{Account, long_locks};
+use crate::retrying::{coordinator, fail};
 use crate::{orchestration, rewind};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -139,6 +141,24 @@ async fn a_message_is_a_dead_letter() {
         .change("deadletters_redrive", json!({ "names": [letter["name"]] }))
         .await;
     client.has_no_more("deadletters").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_of_ordered_work_is_set_aside() {
+    let account = Account::empty().await;
+    let work = coordinator(account.container::<Work>().await, 1).await;
+    let mut client = Client::with_actions(&account).await;
+    fail(&work, "order-7", "no such order").await;
+    client
+        .has_finding(&["work", "no such order", "work redrive"])
+        .await;
+    let listed = client.read("work", json!({})).await;
+    let name = &listed.answer["messages"][0]["name"];
+    client
+        .change("work_redrive", json!({ "names": [name] }))
+        .await;
+    client.has_no_more("work").await;
+    work.shutdown().await.expect("it stops");
 }
 
 #[tokio::test]
