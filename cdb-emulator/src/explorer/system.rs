@@ -30,6 +30,8 @@ const TYPES: &[&str] = &[
     "member",
     "orch_queue",
     "outbox_intent",
+    "limits",
+    "permits",
     "schema",
     "session",
     "spill",
