@@ -51,7 +51,7 @@ const actions = [
 function earlier() {
   const shown = document.querySelector("main .list");
   for (const control of shown?.querySelectorAll(".box input, th input, .selection, .earlier") || []) control.remove();
-  if (shown) shown.prepend(h("p", { class: "earlier note" }, "The list of the search before:"));
+  if (shown) shown.prepend(h("p", { class: "earlier note" }, "The list of the previous search:"));
   return shown;
 }
 
