@@ -333,25 +333,7 @@ fn browse(url: &str) -> bool {
         titles.as_str().unwrap_or_default().contains(HOSTILE),
         "{titles}"
     );
-    let head = "[...document.querySelectorAll('#head th')].map((cell) => cell.textContent)";
-    assert_eq!(browser.evaluate(head), json!(["Id", "Type", "Key /pk"]));
-    let label = "(() => { const [label, field] = ['label[for=sql]', '#sql'].map((name) => document.querySelector(name).getBoundingClientRect()); \
-                 return label.left === field.left && label.bottom <= field.top && field.top - label.bottom < 12; })()";
-    assert_eq!(
-        browser.evaluate(label),
-        json!(true),
-        "the label stands elsewhere"
-    );
-    browser.screenshot("documents");
-    let unfolded = "document.querySelectorAll('#rows .content:not([hidden]) pre').length";
-    browser.evaluate("document.getElementById('expand').click()");
-    assert_eq!(browser.evaluate(unfolded), json!(50));
-    browser.screenshot("expanded");
-    browser.evaluate("document.getElementById('expand').click()");
-    assert_eq!(
-        browser.evaluate("document.querySelectorAll('#rows .content[hidden]').length"),
-        json!(50)
-    );
+    table(&mut browser);
 
     browser.evaluate("document.getElementById('next').focus()");
     browser.press("Enter", 13, false);
@@ -382,13 +364,7 @@ fn browse(url: &str) -> bool {
     browser.call("Input.insertText", &json!({ "text": " nonsense" }));
     browser.press("Enter", 13, true);
     browser.wait_for("document.getElementById('error').textContent.startsWith('400 BadRequest')");
-    let error = browser.evaluate("document.getElementById('error').innerText");
-    let error = error.as_str().unwrap_or_default();
-    for part in ["near 'nonsense'", "Line 1, column 69", "^^^^^^^^"] {
-        assert!(error.contains(part), "{error}");
-    }
-    assert!(!error.contains('{'), "the error is text: {error}");
-    browser.screenshot("error");
+    fault(&mut browser);
     addresses(&mut browser, sql);
 
     assert_eq!(browser.evaluate("window.pwned === undefined"), json!(true));
@@ -418,4 +394,38 @@ fn addresses(browser: &mut Browser, sql: &str) {
         "document.getElementById('error').textContent.includes('no container db/missing')",
     );
     browser.wait_for("document.getElementById('work').hidden");
+}
+
+/// Checks the place of the label, and the table of documents and its folds.
+fn table(browser: &mut Browser) {
+    let head = "[...document.querySelectorAll('#head th')].map((cell) => cell.textContent)";
+    assert_eq!(browser.evaluate(head), json!(["Id", "Type", "Key /pk"]));
+    let label = "(() => { const [label, field] = ['label[for=sql]', '#sql'].map((name) => document.querySelector(name).getBoundingClientRect()); \
+                 return label.left === field.left && label.bottom <= field.top && field.top - label.bottom < 12; })()";
+    assert_eq!(
+        browser.evaluate(label),
+        json!(true),
+        "the label stands elsewhere"
+    );
+    browser.screenshot("documents");
+    let unfolded = "document.querySelectorAll('#rows .content:not([hidden]) pre').length";
+    browser.evaluate("document.getElementById('expand').click()");
+    assert_eq!(browser.evaluate(unfolded), json!(50));
+    browser.screenshot("expanded");
+    browser.evaluate("document.getElementById('expand').click()");
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('#rows .content[hidden]').length"),
+        json!(50)
+    );
+}
+
+/// Checks that a fault of the query is shown as text with its place.
+fn fault(browser: &mut Browser) {
+    let error = browser.evaluate("document.getElementById('error').innerText");
+    let error = error.as_str().unwrap_or_default();
+    for part in ["near 'nonsense'", "Line 1, column 69", "^^^^^^^^"] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(!error.contains('{'), "the error is text: {error}");
+    browser.screenshot("error");
 }
