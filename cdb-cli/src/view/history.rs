@@ -143,11 +143,11 @@ pub(crate) async fn read(
 }
 
 impl History {
-    /// Removes `data`, which the page does not show.
+    /// Removes the `data` that the page does not show: all but the id of a started instance.
     #[cfg(feature = "dashboard")]
     pub(crate) fn without_data(mut self) -> Self {
         for event in &mut self.events {
-            event.data.clear();
+            event.data.retain(|name, _| name == "instance");
         }
         self
     }

@@ -1,5 +1,10 @@
 // Content from the server is shown as text and never as markup, so a document cannot inject anything.
 
+/// The most columns of rows that are not documents. The whole row unfolds below.
+const MOST_COLUMNS = 8;
+
+const EVERY_DOCUMENT = "SELECT * FROM c";
+
 const byId = (id) => document.getElementById(id);
 
 function element(tag, properties = {}, ...children) {
@@ -9,7 +14,7 @@ function element(tag, properties = {}, ...children) {
 }
 
 // The current container, the current page, and the tokens of this page and the pages before it.
-const state = { container: null, asked: null, tokens: [], page: 0, run: 0, rows: [] };
+const state = { containers: new Map(), container: null, asked: null, tokens: [], page: 0, run: 0, rows: [] };
 
 async function request(path, body, method = "POST") {
   const options = body && {
@@ -25,14 +30,37 @@ async function request(path, body, method = "POST") {
   }
   const answer = await response.json();
   if (!response.ok) {
-    throw new Error(`${response.status} ${answer.code}: ${answer.message}`);
+    const refused = refusals(answer.message);
+    const text = refused.map((one) => one.message).join(" ") || answer.message;
+    throw Object.assign(new Error(`${response.status} ${answer.code}: ${text}`), { refused });
   }
   return answer;
 }
 
+/// Returns the faults of a query with their places, which the service writes as JSON into the text of an error.
+function refusals(message) {
+  try {
+    return JSON.parse(/^Message: (\{.*\})/s.exec(message)[1]).errors;
+  } catch {
+    return [];
+  }
+}
+
 function fail(error) {
-  byId("error").textContent = error.message;
+  const places = (error.refused || []).filter((one) => one.location).map((one) => marked(state.asked.query, one));
+  byId("error").replaceChildren(error.message, ...places);
   byId("error").hidden = false;
+}
+
+/// Returns the place of a fault: its line, with the fault marked below it. The service counts UTF-16 units, as strings here do.
+function marked(query, { code, location }) {
+  const before = query.slice(0, location.start).split("\n");
+  const [line, column] = [query.split("\n")[before.length - 1], before.at(-1).length];
+  const length = Math.max(1, Math.min(location.end - location.start, line.length - column));
+  // A tab before the fault has the same width in both lines.
+  const mark = line.slice(0, column).replace(/[^\t]/g, " ").padEnd(column) + "^".repeat(length);
+  return element("div", {}, element("p", { textContent: `Line ${before.length}, column ${column + 1} (${code}):` }),
+    element("pre", { textContent: `${line}\n${mark}` }));
 }
 
 function forgive() {
@@ -42,6 +70,7 @@ function forgive() {
 async function loadTree() {
   forgive();
   const tree = await request("api/tree");
+  state.containers.clear();
   byId("account").textContent = `${tree.endpoint} – cdb-emulator ${tree.version}`;
   const nodes = tree.databases.flatMap((database) => [
     element("h2", { textContent: database.id }),
@@ -50,38 +79,80 @@ async function loadTree() {
       : element("p", { textContent: "no containers" }),
   ]);
   byId("tree").replaceChildren(...(nodes.length ? nodes : [element("p", { textContent: "no databases" })]));
-  const [wanted, switches] = location.hash.slice(1).split("?");
-  byId("system").checked = switches === "system";
-  const button = [...byId("tree").querySelectorAll("button")].find((found) => found.dataset.place === wanted);
-  button?.click();
+  showAddress();
 }
 
 function containerItem(database, container) {
   const place = [database.id, container.id].map(encodeURIComponent).join("/");
   const button = element("button", { type: "button", textContent: container.id });
   button.dataset.place = place;
-  button.addEventListener("click", () => {
-    for (const other of byId("tree").querySelectorAll("button")) {
-      other.removeAttribute("aria-current");
-    }
-    button.setAttribute("aria-current", "true");
-    choose(database.id, container);
-    keepAddress();
-  });
+  button.addEventListener("click", () => visit(`#${place}${byId("system").checked ? "?system" : ""}`));
+  state.containers.set(place, { ...container, database: database.id, button });
   return element("li", {}, button);
 }
 
-/// Writes the container and the switch for system documents into the address.
-function keepAddress() {
-  const place = [state.container.database, state.container.id].map(encodeURIComponent).join("/");
-  history.replaceState(null, "", `#${place}${byId("system").checked ? "?system" : ""}`);
+/// Shows an address as a new entry of the history, or again.
+function visit(hash) {
+  if (location.hash === hash) {
+    showAddress();
+  } else {
+    location.hash = hash;
+  }
 }
 
-function choose(database, container) {
-  state.container = { database, ...container };
-  byId("hint").hidden = true;
-  byId("work").hidden = false;
-  byId("name").textContent = `${database} / ${container.id}`;
+/// Visits the address of the form: container, query, scope and the switch for system documents.
+function visitForm() {
+  const parts = [];
+  const query = byId("sql").value;
+  if (query !== EVERY_DOCUMENT) {
+    parts.push(`query=${encodeURIComponent(query)}`);
+  }
+  if (byId("scope").value !== state.container.scope) {
+    parts.push(`scope=${encodeURIComponent(byId("scope").value)}`);
+  }
+  if (byId("scope").value === "key") {
+    parts.push(`key=${encodeURIComponent(byId("key").value)}`);
+  }
+  if (byId("system").checked) {
+    parts.push("system");
+  }
+  visit(`#${state.container.button.dataset.place}${parts.length ? `?${parts.join("&")}` : ""}`);
+}
+
+/// Shows the container of the address, and runs its query.
+function showAddress() {
+  const [wanted, ...rest] = location.hash.slice(1).split("?");
+  const parameters = new URLSearchParams(rest.join("?"));
+  const found = [...state.containers].find(([place]) => decoded(place) === decoded(wanted))?.[1];
+  for (const { button } of state.containers.values()) {
+    button.toggleAttribute("aria-current", false);
+  }
+  found?.button.setAttribute("aria-current", "true");
+  document.title = [found && `${found.database} / ${found.id}`, "Explorer – cdb-emulator"].filter(Boolean).join(" – ");
+  byId("hint").hidden = Boolean(found);
+  byId("work").hidden = !found;
+  state.run += 1; // A query that still runs is of another address.
+  forgive();
+  if (found) {
+    choose(found, parameters);
+  } else if (wanted) {
+    fail(new Error(`The account has no container ${decoded(wanted)}. Choose one of the list.`));
+  }
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function choose(container, parameters) {
+  // A single physical partition also answers queries that the gateway rejects.
+  const scope = container.ranges.length === 1 ? `range:${container.ranges[0]}` : "everything";
+  state.container = { ...container, scope };
+  byId("name").textContent = `${container.database} / ${container.id}`;
   byId("definition").textContent = JSON.stringify(container.definition, null, 2);
   const ranges = container.ranges.map((id) =>
     element("option", { value: `range:${id}`, textContent: `physical partition ${id}` }),
@@ -93,10 +164,14 @@ function choose(database, container) {
   );
   const samples = container.samples.map((sample, at) => element("option", { value: at, textContent: sample.title }));
   byId("samples").replaceChildren(element("option", { value: "", textContent: "choose…" }), ...samples);
-  // A single physical partition also answers queries that the gateway rejects.
-  byId("scope").value = ranges.length === 1 ? ranges[0].value : "everything";
+  byId("scope").value = parameters.get("scope") ?? scope;
+  if (!byId("scope").value) {
+    byId("scope").value = scope;
+  }
+  byId("key").value = parameters.get("key") ?? "";
+  byId("sql").value = parameters.get("query") ?? EVERY_DOCUMENT;
+  byId("system").checked = parameters.has("system");
   showKeyField();
-  byId("sql").value = "SELECT * FROM c";
   start();
 }
 
@@ -216,22 +291,74 @@ function showPlan(found) {
 
 function showRows(rows) {
   state.rows = rows;
-  byId("rows").replaceChildren(...rows.map((row) => element("li", {}, details(row, rows.length === 1))));
+  const columns = columnsOf(rows);
+  const head = columns.map(([name]) => element("th", { scope: "col", textContent: name }));
+  byId("head").replaceChildren(...head);
+  byId("rows").replaceChildren(...rows.flatMap((row) => rowParts(row, columns, rows.length === 1)));
+  byId("expand").hidden = rows.length === 0;
+  nameExpand();
   byId("previous").disabled = state.page === 0;
   byId("next").disabled = !state.tokens[state.page + 1];
   byId("result").hidden = false;
 }
 
-function details(row, open) {
-  const parts = [
-    element("summary", { className: "row-title", textContent: title(row) }),
-    element("pre", { tabIndex: 0, textContent: JSON.stringify(row, null, 2) }),
-  ];
-  // A projection is not the whole document, so it must not replace the document.
-  if (isDocument(row) && /^\s*select\s+\*\s/i.test(state.asked.query)) {
-    parts.push(actions(row));
+/// Returns the columns of a table, with the function that reads each: id, type and partition key of documents, the members
+/// of other objects, or the value.
+function columnsOf(rows) {
+  const objects = rows.length > 0 && rows.every((row) => row !== null && typeof row === "object" && !Array.isArray(row));
+  if (!objects) {
+    return [["Value", (row) => row]];
   }
-  return element("details", { open }, ...parts);
+  if (rows.every(isDocument)) {
+    const keys = state.container.partitionKey.filter((path) => path !== "/id" && path !== "/type");
+    const type = rows.some((row) => row.type !== undefined) ? [["Type", (row) => row.type]] : [];
+    return [["Id", (row) => row.id], ...type, ...keys.map((path) => [`Key ${path}`, (row) => valueAt(row, path)])];
+  }
+  const names = [...new Set(rows.flatMap(Object.keys))].slice(0, MOST_COLUMNS);
+  return names.length ? names.map((name) => [name, (row) => row[name]]) : [["Value", (row) => row]];
+}
+
+/// Returns the cells of a row, and below it the row that unfolds.
+function rowParts(row, columns, open) {
+  const texts = columns.map(([, value]) => shortText(value(row)));
+  const button = element("button", { type: "button", className: "fold", textContent: texts[0] || "–" });
+  const cells = texts.slice(1).map((text) => element("td", { textContent: text }));
+  const content = element("td", { colSpan: columns.length });
+  const below = element("tr", { className: "content" }, content);
+  const fold = (unfolded) => {
+    button.setAttribute("aria-expanded", String(unfolded));
+    below.hidden = !unfolded;
+    if (unfolded && !content.firstChild) {
+      content.append(element("pre", { tabIndex: 0, textContent: JSON.stringify(row, null, 2) }));
+      // A projection is not the whole document, so it must not replace the document.
+      if (isDocument(row) && /^\s*select\s+\*\s/i.test(state.asked.query)) {
+        content.append(actions(row));
+      }
+    }
+  };
+  button.addEventListener("click", () => {
+    fold(below.hidden);
+    nameExpand();
+  });
+  fold(open);
+  return [element("tr", { className: "row-head" }, element("td", {}, button), ...cells), below];
+}
+
+/// Unfolds all rows, or folds them if all are unfolded.
+function expandAll() {
+  const folded = byId("rows").querySelectorAll('.fold[aria-expanded="false"]');
+  for (const button of folded.length ? folded : byId("rows").querySelectorAll(".fold")) {
+    button.click();
+  }
+}
+
+function nameExpand() {
+  byId("expand").textContent = byId("rows").querySelector('.fold[aria-expanded="false"]') ? "Expand all" : "Collapse all";
+}
+
+function shortText(value) {
+  const text = typeof value === "string" ? value : JSON.stringify(value) ?? "";
+  return text.length > 160 ? `${text.slice(0, 160)}…` : text;
 }
 
 function isDocument(row) {
@@ -325,7 +452,7 @@ function title(row) {
 
 byId("form").addEventListener("submit", (event) => {
   event.preventDefault();
-  start();
+  visitForm();
 });
 byId("sql").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
@@ -335,13 +462,17 @@ byId("sql").addEventListener("keydown", (event) => {
 });
 byId("scope").addEventListener("change", showKeyField);
 byId("samples").addEventListener("change", runSample);
-byId("system").addEventListener("change", () => {
-  keepAddress();
-  start();
-});
+byId("system").addEventListener("change", () => byId("form").requestSubmit());
 byId("confirm-no").addEventListener("click", () => byId("confirm").close(""));
 byId("confirm-yes").addEventListener("click", () => byId("confirm").close("yes"));
 byId("previous").addEventListener("click", () => show(state.page - 1));
 byId("next").addEventListener("click", () => show(state.page + 1));
+byId("expand").addEventListener("click", expandAll);
+addEventListener("hashchange", showAddress);
+// The address holds the container, so the link to the query must not change it.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("main").focus();
+});
 byId("reload").addEventListener("click", () => loadTree().catch(fail));
 loadTree().catch(fail);

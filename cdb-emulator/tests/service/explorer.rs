@@ -22,8 +22,7 @@ async fn account(partitions: u32) -> Account {
         } else {
             format!("document-{n:02}")
         };
-        let document =
-            json!({ "id": id, "pk": "p", "n": n, "text": "</pre><script>window.pwned=1</script>" });
+        let document = json!({ "id": id, "pk": "p", "type": "note", "n": n, "text": "</pre><script>window.pwned=1</script>" });
         account.create(&document).await.is(201);
     }
     account
@@ -328,17 +327,17 @@ fn browse(url: &str) -> bool {
     }
     browser.wait_for(chosen);
     browser.press("Enter", 13, false);
-    browser.wait_for("document.querySelectorAll('#rows > li').length === 50");
+    browser.wait_for("document.querySelectorAll('#rows > .row-head').length === 50");
     let titles = browser.evaluate("document.getElementById('rows').textContent");
     assert!(
         titles.as_str().unwrap_or_default().contains(HOSTILE),
         "{titles}"
     );
-    browser.screenshot("documents");
+    table(&mut browser);
 
     browser.evaluate("document.getElementById('next').focus()");
     browser.press("Enter", 13, false);
-    browser.wait_for("document.querySelectorAll('#rows > li').length === 10");
+    browser.wait_for("document.querySelectorAll('#rows > .row-head').length === 10");
     assert_eq!(
         browser.evaluate("document.getElementById('next').disabled"),
         json!(true)
@@ -365,7 +364,8 @@ fn browse(url: &str) -> bool {
     browser.call("Input.insertText", &json!({ "text": " nonsense" }));
     browser.press("Enter", 13, true);
     browser.wait_for("document.getElementById('error').textContent.startsWith('400 BadRequest')");
-    browser.screenshot("error");
+    fault(&mut browser);
+    addresses(&mut browser, sql);
 
     assert_eq!(browser.evaluate("window.pwned === undefined"), json!(true));
     assert_eq!(
@@ -373,4 +373,59 @@ fn browse(url: &str) -> bool {
         json!(0)
     );
     true
+}
+
+/// Checks that the address and the history select the container and its query.
+fn addresses(browser: &mut Browser, sql: &str) {
+    browser.evaluate("history.back()");
+    browser.wait_for("document.getElementById('status').textContent.startsWith('1 row ')");
+    let shown = browser.evaluate("document.getElementById('sql').value");
+    assert_eq!(shown, json!(sql));
+    browser.evaluate("history.back()");
+    browser.wait_for("document.getElementById('status').textContent.startsWith('50 rows ')");
+    let query = "SELECT c.n, c.pk FROM c WHERE c.n = 3";
+    browser.evaluate(&format!(
+        "location.hash = `#db/c?query=${{encodeURIComponent('{query}')}}&scope=everything`"
+    ));
+    browser.wait_for("document.getElementById('head').innerText.split(/\\s+/).join() === 'n,pk'");
+    browser.wait_for("document.title === 'db / c – Explorer – cdb-emulator'");
+    browser.evaluate("location.hash = '#db/missing'");
+    browser.wait_for(
+        "document.getElementById('error').textContent.includes('no container db/missing')",
+    );
+    browser.wait_for("document.getElementById('work').hidden");
+}
+
+/// Checks the place of the label, and the table of documents and its folds.
+fn table(browser: &mut Browser) {
+    let head = "[...document.querySelectorAll('#head th')].map((cell) => cell.textContent)";
+    assert_eq!(browser.evaluate(head), json!(["Id", "Type", "Key /pk"]));
+    let label = "(() => { const [label, field] = ['label[for=sql]', '#sql'].map((name) => document.querySelector(name).getBoundingClientRect()); \
+                 return label.left === field.left && label.bottom <= field.top && field.top - label.bottom < 12; })()";
+    assert_eq!(
+        browser.evaluate(label),
+        json!(true),
+        "the label stands elsewhere"
+    );
+    browser.screenshot("documents");
+    let unfolded = "document.querySelectorAll('#rows .content:not([hidden]) pre').length";
+    browser.evaluate("document.getElementById('expand').click()");
+    assert_eq!(browser.evaluate(unfolded), json!(50));
+    browser.screenshot("expanded");
+    browser.evaluate("document.getElementById('expand').click()");
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('#rows .content[hidden]').length"),
+        json!(50)
+    );
+}
+
+/// Checks that a fault of the query is shown as text with its place.
+fn fault(browser: &mut Browser) {
+    let error = browser.evaluate("document.getElementById('error').innerText");
+    let error = error.as_str().unwrap_or_default();
+    for part in ["near 'nonsense'", "Line 1, column 69", "^^^^^^^^"] {
+        assert!(error.contains(part), "{error}");
+    }
+    assert!(!error.contains('{'), "the error is text: {error}");
+    browser.screenshot("error");
 }

@@ -17,15 +17,23 @@ let shown = 0;
 let ends = [];
 // The message that a view leaves for the next view.
 let pending = "";
+// The address of the list that was shown last, with its filters and its page.
+let listed;
 
 function say(text, error = false) {
   status.textContent = text;
   status.classList.toggle("error", error);
 }
 
-function view() {
-  const [path, query] = location.hash.slice(1).split("?");
+// The parts of the address.
+function address(hash = location.hash) {
+  const [path, query] = hash.slice(1).split("?");
   const [, wanted, id] = path.split("/");
+  return { path, query, wanted, id };
+}
+
+function view() {
+  const { query, wanted, id } = address();
   const name = about.views.includes(wanted) ? wanted : about.views[0];
   const parameters = new URLSearchParams(query);
   if (name === "queues") return ["queues", (turn) => queues(turn)];
@@ -45,7 +53,7 @@ function turnOf(number) {
   const current = () => number === shown;
   return {
     current,
-    put: (...nodes) => { if (current()) main.replaceChildren(...nodes.flat(Infinity).filter(Boolean)); },
+    put: (...nodes) => { if (current()) { main.replaceChildren(...nodes.flat(Infinity).filter(Boolean)); entitle(main.querySelector("h2")); } },
     say: (text, error) => { if (current()) say(text, error); },
     again: async (text, error) => { if (current()) { await show(); say(text, error); } },
     leave: (hash, text) => { if (current()) { pending = text; location.hash = hash; } },
@@ -65,6 +73,11 @@ function turnOf(number) {
   };
 }
 
+// Names the view in the title of the window, which tells tabs and the entries of the history apart.
+function entitle(heading) {
+  document.title = [heading?.textContent, about.container, "cdb"].filter(Boolean).join(" – ");
+}
+
 async function show() {
   const number = ++shown;
   ends.splice(0).forEach((end) => end());
@@ -73,6 +86,8 @@ async function show() {
     if (link.dataset.view === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
+  entitle(document.querySelector("nav a[aria-current]"));
+  if (!address().id) listed = location.hash;
   const turn = turnOf(number);
   try {
     await draw(turn);
@@ -82,14 +97,16 @@ async function show() {
   }
 }
 
-addEventListener("hashchange", () => {
+addEventListener("hashchange", (event) => {
   // The link to the content is no view.
   if (location.hash === "#main") { history.replaceState(null, "", "#/overview"); main.focus(); return; }
-  say(""); scrollTo(0, 0); show().then(arrived);
+  say(""); scrollTo(0, 0); show().then(() => arrived(new URL(event.oldURL).hash));
 });
 
-function arrived() {
-  main.focus({ preventScroll: true });
+// Moves the focus to the content, or to the row of the instance or dead letter that was left.
+function arrived(left) {
+  const row = address(left).id && [...main.querySelectorAll("tbody a")].find((link) => link.hash === `#${address(left).path}`);
+  if (row) row.focus(); else main.focus({ preventScroll: true });
   if (pending) say(pending);
   pending = "";
 }
@@ -99,8 +116,8 @@ addEventListener("keydown", (event) => {
   if (event.key === "/" && !typing) {
     const search = document.querySelector("input[type=search]");
     if (search) { event.preventDefault(); search.focus(); search.select(); }
-  } else if (event.key === "Escape" && /^#\/(instances|deadletters)\/./.test(location.hash)) {
-    location.hash = location.hash.split("/", 2).join("/");
+  } else if (event.key === "Escape" && !typing && address().id) {
+    location.hash = listed || `#/${address().wanted}`;
   } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && !typing) {
     const links = [...main.querySelectorAll("tbody a")].filter((link) => link.checkVisibility());
     const next = links.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1);
@@ -110,7 +127,6 @@ addEventListener("keydown", (event) => {
 
 try {
   about = await ask("about");
-  document.title = `${about.container} – cdb`;
   document.getElementById("where").textContent = `${about.database} / ${about.container}`;
   for (const link of document.querySelectorAll("nav a")) link.hidden = !about.views.includes(link.dataset.view);
   document.querySelector("h1 a").href = `#/${about.views[0]}`;

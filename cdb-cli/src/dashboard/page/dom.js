@@ -52,11 +52,12 @@ export function time(millis, exact = false) {
   return h("time", { datetime: utc, title: `${utc.replace("T", " ").replace("Z", "")} UTC` }, clock(millis, exact));
 }
 
+// A length of time. Its space does not break.
 export function span(millis) {
   if (millis === undefined || millis === null) return "";
   const units = [["d", 86400000], ["h", 3600000], ["min", 60000], ["s", 1000]];
   const unit = units.find(([, length]) => millis >= length);
-  return unit ? `${(millis / unit[1]).toFixed(millis >= 10 * unit[1] ? 0 : 1)} ${unit[0]}` : `${Math.round(millis)} ms`;
+  return unit ? `${(millis / unit[1]).toFixed(millis >= 10 * unit[1] ? 0 : 1)}\u00a0${unit[0]}` : `${Math.round(millis)}\u00a0ms`;
 }
 
 export const count = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
@@ -101,6 +102,24 @@ export function refresh(section, ...nodes) {
   if (focused) [...section.querySelectorAll(KEYED)].find((one) => key(one) === focused)?.focus({ preventScroll: true });
 }
 
-export const state = (text) => h("span", { class: `state ${/^\w+$/.test(text) ? text : ""}` }, text);
+export const state = (text, words = text) => h("span", { class: `state ${/^\w+$/.test(text) ? text : ""}` }, words);
+
+const WAITS = { busy: "busy", runtime: "no runtime", worker: "no worker:", event: "event", timer: "timer", activity: "activity", subOrchestration: "sub-orchestration" };
+
+// The state of an instance in a list: of a running one, what it waits for; of a failed one, with its error.
+export function standing(instance, now) {
+  const { waitsFor, error } = instance;
+  if (error) return [state(instance.status), h("div", { class: "cut", title: error }, error)];
+  if (!waitsFor) return state(instance.status);
+  const { kind, name, dueAt, others } = waitsFor;
+  const when = dueAt && (dueAt > now ? `in ${span(dueAt - now)}` : "due");
+  const words = [WAITS[kind], name, when, others && `+${others}`].filter(Boolean).join(" ");
+  const unserved = kind === "runtime" || kind === "worker";
+  return h("span", { class: `state ${unserved ? "late" : "Running"}`, title: others && `and ${count(others, "other wait")}` }, words);
+}
+
+// Search attributes as the filter takes them: a text that it would read as another type is in quotation marks.
+const plain = (value) => (typeof value === "string" && /^(?!(true|false)$)[\p{L}_][\p{L}\w.:@/-]*$/u.test(value) ? value : JSON.stringify(value));
+export const attributes = (values) => Object.entries(values).map(([name, value]) => `${name}=${plain(value)}`).join(" ");
 
 export const to = (id) => `#/instances/${encodeURIComponent(id)}`;

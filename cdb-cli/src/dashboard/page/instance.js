@@ -18,7 +18,7 @@ export async function instance(turn, id, parameters, about) {
     const now = detail.now + performance.now() - readAt;
     refresh(place.waits, waits(detail, now));
     const running = detail.status === "Running" && history.execution === detail.execution;
-    refresh(place.bars, h("h3", {}, `Timeline of execution ${history.execution}`), timeline(history.bars, running, now));
+    refresh(place.bars, h("h3", {}, `Timeline of execution ${history.execution}`), timeline(history.bars, running && detail.activities, now));
   };
   const draw = async () => {
     [detail, history] = await Promise.all([ask(path), ask(`${path}/history`, { execution, skip })]);
@@ -97,7 +97,9 @@ function waits(detail, now) {
   if (!detail.waits.length) return null;
   const kinds = { activity: "activity", timer: "timer", subOrchestration: "sub-orchestration", event: "event" };
   const what = (wait) => (wait.dueAt ? ["fires at ", time(wait.dueAt), wait.dueAt > now ? `, in ${span(wait.dueAt - now)}` : ""] : [wait.name, wait.instance && [" ", h("a", { href: to(wait.instance) }, wait.instance)]]);
-  const row = (wait) => h("tr", {}, h("td", {}, kinds[wait.kind]), h("td", { class: "text" }, what(wait)), h("td", {}, span(now - wait.since)));
+  const queuedAt = (wait) => wait.kind === "activity" && detail.activities.find((activity) => activity.event === wait.event);
+  const started = (activity) => (activity.lockedUntil ? " runs" : h("span", { class: now - activity.dueAt > 60000 && "late" }, activity.limits ? " waits for a limit" : " waits for a worker"));
+  const row = (wait) => h("tr", {}, h("td", {}, kinds[wait.kind]), h("td", { class: "text" }, what(wait), queuedAt(wait) && started(queuedAt(wait))), h("td", {}, span(now - wait.since)));
   return [h("h3", {}, "Waits for"), table("What ends the current wait of the orchestration.", ["Kind", "What", "For"], detail.waits.map(row))];
 }
 
@@ -139,9 +141,16 @@ function family(tree) {
   return [h("h3", {}, "Sub-orchestrations"), h("ul", { class: "tree" }, branch(tree)), tree.cut && h("p", {}, "The tree has more instances than are shown.")];
 }
 
+// The text of an event. The id of the instance that it starts is a link.
+function linked(event) {
+  const id = event.data?.instance;
+  const [before, after] = id ? event.detail.split(`instance: ${id}`, 2) : [];
+  return after === undefined ? event.detail || "" : [before, "instance: ", h("a", { href: to(id) }, id), after];
+}
+
 function events(history, detail, skip) {
   const row = (event) => h("tr", { id: `event-${event.id}` }, h("td", { class: "number" }, String(event.id)), h("td", {}, time(event.at, true)),
-    h("td", {}, event.kind, event.of ? ` of #${event.of}` : "", event.name ? ` ${event.name}` : ""), h("td", { class: "text mono" }, event.detail || ""));
+    h("td", {}, event.kind, event.of ? ` of #${event.of}` : "", event.name ? ` ${event.name}` : ""), h("td", { class: "text mono" }, linked(event)));
   const more = (text, at) => h("a", { href: `${to(detail.id)}?execution=${history.execution}&skip=${at}` }, text);
   const end = skip + history.events.length;
   return [h("h3", {}, "Events"), table(`${history.total} events${skip ? `, from ${skip + 1}` : ""}. Local times; UTC on hover.`, ["#Event", "At", "What", "With"], history.events.map(row)),

@@ -1,7 +1,7 @@
 // Pages of instances. The address holds the filters, the order and the start of the page.
 
 import { ask, part } from "./ask.js";
-import { count, h, label, span, state, table, time, to } from "./dom.js";
+import { attributes, count, h, label, span, standing, table, time, to } from "./dom.js";
 import { selection } from "./selection.js";
 
 const STATES = ["", "Running", "Completed", "Failed"];
@@ -19,10 +19,18 @@ export async function list(turn, parameters, about) {
   const started = performance.now();
   // A search is for all instances, and so is a list of the children of an instance.
   const roots = !filters.children && !filters.parent && !filters.text && !filters.where;
-  const page = await ask("instances", { ...filters, children: "", roots, from });
+  let page;
+  try {
+    page = await ask("instances", { ...filters, children: "", roots, from });
+  } catch (error) {
+    if (error.status !== 400) throw error;
+    turn.put(h("h2", {}, "Instances"), form(filters, error.message), earlier());
+    turn.say("");
+    return;
+  }
   const bulk = about.actions && selection(turn, "instance", actions);
-  turn.put(h("h2", {}, "Instances"), form(filters), bulk && bulk.bar, page.instances.length ? rows(page, filters, roots, bulk, turn) : nothing(page, filters, from),
-    pages(page, filters, from));
+  turn.put(h("h2", {}, "Instances"), form(filters), h("div", { class: "list" }, bulk && bulk.bar,
+    page.instances.length ? rows(page, filters, roots, bulk, turn) : nothing(page, filters, from), pages(page, filters, from)));
   turn.say(`${count(page.instances.length, "instance")} in ${Math.round(performance.now() - started)} ms · / to search · arrows to move`);
 }
 
@@ -39,6 +47,14 @@ const actions = [
   { name: "Delete", path: path("delete"), body: (row) => ({ force: runs(row) }), note: running, grave: true },
 ];
 
+// The list that is shown, for a filter that the server rejects. Its rows can no longer be selected.
+function earlier() {
+  const shown = document.querySelector("main .list");
+  for (const control of shown?.querySelectorAll(".box input, th input, .selection, .earlier") || []) control.remove();
+  if (shown) shown.prepend(h("p", { class: "earlier note" }, "The list of the previous search:"));
+  return shown;
+}
+
 function address(filters) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(filters)) if (value) query.set(name, value);
@@ -52,7 +68,8 @@ function local(millis) {
   return new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
 }
 
-function form(filters) {
+// The form, with the reason why the server rejects its filters.
+function form(filters, rejected) {
   const option = (value, text, chosen) => h("option", { value, selected: value === chosen }, text);
   const now = (event) => event.target.form.requestSubmit();
   const input = (name, text, more = {}) => h("label", {}, text, h("input", { name, value: filters[name], ...more }));
@@ -65,10 +82,11 @@ function form(filters) {
   return h("form", { onsubmit: submit },
     h("label", {}, "State", h("select", { name: "status", onchange: now }, STATES.map((name) => option(name, name || "any", filters.status)))),
     input("text", "Id or orchestration contains", { type: "search" }),
-    input("where", "Attributes", { placeholder: "customer=ada total>100", title: "Conditions on search attributes, separated by spaces: = != < <= > >=; a string with spaces in quotation marks" }),
+    input("where", "Attributes", { "aria-invalid": rejected && filters.where && "true", "aria-describedby": rejected && "rejected", placeholder: "customer=ada total>100", title: "Conditions on search attributes, separated by spaces: = != < <= > >=; a string with spaces in quotation marks" }),
     h("label", {}, "Order", h("select", { name: "oldestFirst", onchange: now }, option("", "newest first", filters.oldestFirst), option("true", "oldest first", filters.oldestFirst))),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "children", value: "1", checked: filters.children === "1", onchange: now }), "Sub-orchestrations too"),
     h("button", {}, "Search"),
+    rejected && h("p", { class: "rejected", role: "alert", id: "rejected" }, rejected),
     h("details", { class: "more", open: RARE.some((name) => filters[name]) }, h("summary", {}, "More filters"), h("div", { class: "fields" },
       input("orchestration", "Orchestration"), input("version", "Version"), input("customStatus", "Custom status contains"), input("parent", "Started by the instance"),
       input("after", "Created after", { type: "datetime-local", value: local(filters.after) }),
@@ -114,9 +132,10 @@ function drawn(instance, now, bulk, before, depth = 0) {
   const lasted = (instance.completedAt || now) - instance.createdAt;
   return h("tr", { class: depth && `child depth-${Math.min(depth, 4)}` },
     bulk && h("td", { class: "box" }, bulk.box(instance, instance.id)),
-    h("td", { class: "text name" }, before, h("a", { href: to(instance.id) }, instance.id), instance.customStatus && h("span", { class: "note" }, ` ${instance.customStatus}`)),
+    h("td", { class: "text name" }, before, h("a", { href: to(instance.id) }, instance.id), instance.customStatus && h("span", { class: "note" }, ` ${instance.customStatus}`),
+      instance.attributes && h("div", { class: "note" }, attributes(instance.attributes))),
     h("td", { class: "text" }, instance.orchestration, instance.version && h("span", { class: "note" }, ` ${instance.version}`)),
-    h("td", {}, state(instance.status), instance.execution > 1 ? ` #${instance.execution}` : ""),
+    h("td", { class: "text" }, standing(instance, now), instance.execution > 1 ? ` #${instance.execution}` : ""),
     h("td", {}, time(instance.createdAt)), h("td", {}, span(lasted)), h("td", {}, time(instance.updatedAt)));
 }
 

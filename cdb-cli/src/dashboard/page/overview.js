@@ -76,7 +76,8 @@ function failures(page) {
   const head = h("h3", {}, "Newest failures");
   if (!page.instances.length) return [head, h("p", {}, "No orchestration has failed.")];
   const row = (instance) => h("tr", {}, h("td", { class: "text" }, h("a", { href: to(instance.id) }, instance.id)), h("td", { class: "text" }, instance.orchestration),
-    h("td", {}, time(instance.createdAt)), h("td", {}, instance.completedAt && span(instance.completedAt - instance.createdAt)));
-  return [head, table("Without sub-orchestrations, by creation.", ["Instance", "Orchestration", "Created", "Lasted"], page.instances.map(row)),
+    h("td", { class: "text" }, h("div", { class: "cut", title: instance.error }, instance.error)),
+    h("td", {}, time(instance.createdAt)), h("td", { class: "nowrap" }, instance.completedAt && span(instance.completedAt - instance.createdAt)));
+  return [head, table("Without sub-orchestrations, by creation.", ["Instance", "Orchestration", "Error", "Created", "Lasted"], page.instances.map(row)),
     page.next && h("div", { class: "pages" }, h("a", { href: "#/instances?status=Failed" }, "All failures"))];
 }

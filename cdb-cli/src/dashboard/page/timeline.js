@@ -7,8 +7,12 @@ const NAMES = { turn: "turn", activity: "activity", timer: "timer", subOrchestra
 const [LEFT, WIDTH, ROW] = [190, 1000, 20];
 const MOST = 200;
 
-// Draws the bars. An open bar of a running execution ends `now`; of an ended execution, with its last event.
-export function timeline(bars, running, now) {
+// Draws the bars. An open bar of a running execution ends `now`; of an ended execution, with its last event. `queued` has the
+// activities of a running execution. An activity without a lock waits for a worker. The start of one with a lock is not stored.
+export function timeline(bars, queued, now) {
+  const running = Boolean(queued);
+  const waiting = new Set((queued || []).filter((activity) => !activity.lockedUntil).map((activity) => activity.event));
+  const came = (bar) => (bar.lane === "activity" && bar.to === undefined && waiting.has(bar.event) ? "waiting" : outcome(bar, running));
   if (!bars || !bars.length) return h("p", {}, "No events yet. A runtime writes them at the first turn.");
   const turns = bars.filter((bar) => bar.lane === "turn");
   const lanes = bars.filter((bar) => bar.lane !== "turn");
@@ -27,16 +31,16 @@ export function timeline(bars, running, now) {
     drawing.append(svg("text", { class: "faint", x: x(at), y: 12, "text-anchor": step === 4 ? "end" : "middle" }, `+${span(at - from)}`));
   }
   drawing.append(svg("text", { x: 0, y: 34 }, "turns"));
-  for (const turn of turns) drawing.append(drawn(turn, x, 22, until, running));
+  for (const turn of turns) drawing.append(drawn(turn, x, 22, until, came(turn)));
   shown.forEach((bar, number) => {
     const y = 22 + (number + 1) * ROW;
     // The event id distinguishes activities with the same name.
     const name = `${bar.name.length > 20 ? `${bar.name.slice(0, 19)}…` : bar.name} #${bar.event}`;
-    drawing.append(svg("text", { x: 0, y: y + 12 }, name), drawn(bar, x, y, until, running));
+    drawing.append(svg("text", { x: 0, y: y + 12 }, name), drawn(bar, x, y, until, came(bar)));
   });
   const rest = lanes.length - shown.length;
   return [h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Timeline" }, drawing),
-    h("p", { class: "note" }, legend(shown), rest > 0 && ` ${rest} more bars are in the events below.`)];
+    h("p", { class: "note" }, legend(shown, came), rest > 0 && ` ${rest} more bars are in the events below.`)];
 }
 
 // What happened to the work of a bar: it goes on, arrived, failed, or was not waited for any longer.
@@ -47,18 +51,19 @@ function outcome(bar, running) {
   return running ? "open" : "abandoned";
 }
 
-function legend(bars) {
+function legend(bars, came) {
   const kinds = [...new Set(bars.map((bar) => bar.lane))];
   return [kinds.map((kind) => h("span", { class: "key" }, h("i", { class: kind }), NAMES[kind])),
     bars.some((bar) => bar.failed) && h("span", { class: "key" }, h("i", { class: "failed" }), "failed"),
-    "Outlined: waits until now. Striped: no longer awaited, for example after a timeout."];
+    bars.some((bar) => came(bar) === "waiting") && "Dotted: waits for a worker. ",
+    "Outlined: open until now. Striped: no longer awaited, for example after a timeout.",
+    bars.some((bar) => bar.lane === "activity") && " The bar of an activity begins when it is scheduled, because its start is not stored."];
 }
 
-function drawn(bar, x, y, until, running) {
+function drawn(bar, x, y, until, came) {
   const end = bar.to ?? until;
   const width = Math.max(x(end) - x(bar.from), 3);
-  const came = outcome(bar, running);
-  const words = { open: "not ended", abandoned: `${bar.to === undefined ? "never ended" : `after ${span(bar.to - bar.from)}`}, no longer awaited`, failed: `${span(bar.to - bar.from)}, failed`, done: span(bar.to - bar.from) };
+  const words = { open: bar.lane === "activity" ? "runs" : "not ended", waiting: "waits for a worker", abandoned: `${bar.to === undefined ? "never ended" : `after ${span(bar.to - bar.from)}`}, no longer awaited`, failed: `${span(bar.to - bar.from)}, failed`, done: span(bar.to - bar.from) };
   const label = `${NAMES[bar.lane]} ${bar.name}${bar.lane === "turn" ? "" : ` #${bar.event}`}: from ${clock(bar.from)}, ${words[came]}`;
   const shape = { x: x(bar.from), y: y + 2, width, height: 13, rx: 2 };
   const parts = [svg("title", {}, label), svg("rect", { class: `bar ${bar.lane} ${came}`, ...shape }), came === "abandoned" && svg("rect", { fill: "url(#stripes)", ...shape })];

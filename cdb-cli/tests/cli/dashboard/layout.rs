@@ -47,7 +47,7 @@ pub(super) fn set_width(browser: &mut Browser, width: u32) {
 }
 
 /// Checks the shown view, and saves its screenshots.
-pub(super) fn check(browser: &mut Browser, view: &str) {
+pub(crate) fn check(browser: &mut Browser, view: &str) {
     assert_eq!(browser.evaluate(FIXED), json!(0), "{view} has a fixed bar");
     for (width, suffix) in WIDTHS {
         set_width(browser, width);

@@ -3,9 +3,9 @@
 //! `cargo test-dashboard` runs the slow tests that need a Chromium.
 
 #[path = "../../../../cdb-emulator/tests/service/browser.rs"]
-mod browser;
+pub(crate) mod browser;
 mod costs;
-mod layout;
+pub(crate) mod layout;
 mod live;
 mod page;
 pub(crate) mod server;

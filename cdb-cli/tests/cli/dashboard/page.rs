@@ -173,9 +173,38 @@ fn instances(browser: &mut Browser) {
     browser.evaluate("document.querySelector('td input').click()");
     browser.wait_for("document.querySelector('.selection span').textContent === '1 selected'");
     browser.wait_for("document.querySelector('.selection button').disabled");
-    browser.evaluate("document.querySelectorAll('.selection button')[2].click()");
+    browser.evaluate("document.querySelectorAll('.selection button')[3].click()");
     browser.wait_for("document.getElementById('status').textContent === 'Delete: 1 instance done'");
     browser.wait_for("document.body.textContent.includes('No instance matches')");
+    browser.evaluate("location.hash = '#/instances?text=order-3&before=1767225700000'");
+    browser.wait_for("document.querySelector('td .cut')?.textContent === 'card refused'");
+    browser.wait_for(
+        "document.querySelector('td.name div.note').textContent === 'customer=bob total=990'",
+    );
+    browser.evaluate("location.hash = '#/instances'");
+    browser.wait_for("document.querySelectorAll('tbody tr').length === 50");
+    browser.wait_for("document.title === 'Instances – duroxide – cdb'");
+    rejected_filter(browser);
+}
+
+/// Searches with a condition that is not valid: the form and the list stay.
+fn rejected_filter(browser: &mut Browser) {
+    browser.evaluate("document.querySelector('input[name=where]').value = 'customer'");
+    browser.evaluate("document.querySelector('input[name=where]').form.requestSubmit()");
+    browser.wait_for("document.querySelector('.rejected')?.textContent.includes('NAME=VALUE')");
+    for kept in [
+        "document.querySelector('input[name=where]').value === 'customer'",
+        "document.querySelector('input[name=where]').ariaInvalid === 'true'",
+        "document.querySelectorAll('tbody tr').length === 50",
+        "document.querySelectorAll('tbody input').length === 0",
+    ] {
+        assert_eq!(browser.evaluate(kept), json!(true), "{kept}");
+    }
+    layout::check(browser, "rejected");
+    browser.evaluate("document.querySelector('input[name=where]').value = 'customer=nobody'");
+    browser.evaluate("document.querySelector('input[name=where]').form.requestSubmit()");
+    browser.wait_for("document.body.textContent.includes('No instance matches')");
+    browser.wait_for("document.querySelector('.rejected, .earlier') === null");
     browser.evaluate("location.hash = '#/instances'");
     browser.wait_for("document.querySelectorAll('tbody tr').length === 50");
 }
@@ -248,12 +277,17 @@ fn by_keyboard(browser: &mut Browser) {
     browser.wait_for("document.querySelector('tbody a').textContent === 'order-2'");
     browser.press("ArrowDown", 40, false);
     browser.wait_for("document.activeElement.textContent === 'order-2'");
+    browser.wait_for("document.querySelector('td .state.late').textContent === 'no runtime'");
     browser.press("Enter", 13, false);
+    browser.wait_for("document.title === 'order-2 – duroxide – cdb'");
     browser.wait_for("document.querySelectorAll('.bar.activity').length === 2");
+    browser.wait_for("document.querySelectorAll('.bar.activity.waiting').length === 1");
+    browser.wait_for("document.querySelector('#event-5 a').textContent === 'order-2::sub::4'");
     browser.wait_for("document.querySelectorAll('.bar.subOrchestration').length === 1");
     browser.wait_for("document.querySelector('ul.tree') !== null");
     browser.press("Escape", 27, false);
-    browser.wait_for("location.hash === '#/instances'");
+    browser.wait_for("location.hash === '#/instances?status=Running'");
+    browser.wait_for("document.activeElement.textContent === 'order-2'");
     // Wait for the next view, because the previous view ignores requests.
     browser.wait_for("document.querySelector('ul.tree') === null");
     browser.evaluate("location.hash = '#/instances/order-2'");

@@ -181,6 +181,17 @@ async fn a_history_has_the_bars_of_the_timeline() {
     );
     assert_eq!(time(3, "to"), None, "the timer has not fired");
     assert_eq!(bars[4]["instance"], "order-2::sub::4");
+    // The page links the instance that an event starts.
+    let data: Vec<&Value> = history["events"]
+        .as_array()
+        .expect("events")
+        .iter()
+        .filter_map(|event| event.get("data"))
+        .collect();
+    assert_eq!(
+        data,
+        [&serde_json::json!({ "instance": "order-2::sub::4" })]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
