@@ -123,10 +123,9 @@ async fn a_held_instance_is_read_once_a_second_and_handed_out_when_its_lock_ends
     if let Some(emulator) = backend.emulator() {
         let counts = emulator.requests().counts;
         let reads = counts.get(&OperationKind::Read).copied();
-        assert!(
-            reads.unwrap_or_default() <= HELD.as_secs() + 5,
-            "{counts:?}"
-        );
+        // The instance every second, and the limits every five.
+        let most = HELD.as_secs() * 6 / 5 + 5;
+        assert!(reads.unwrap_or_default() <= most, "{counts:?}");
     }
     backend.stop().await;
 }
