@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::Runtime;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinHandle;
 
 use crate::report::Report;
@@ -21,19 +21,23 @@ pub(crate) fn emulator_of_parent() -> Option<String> {
     std::env::var(EMULATOR).ok()
 }
 
-/// Runs orchestrations and activities until the process is killed.
+/// Runs orchestrations and activities until the process is killed, or until its input ends: a parent
+/// that is killed cannot kill this process.
 pub(crate) async fn run(emulator: &str) -> Result<(), Failure> {
     let config = CosmosDBProviderConfig::from_env_or(emulator)?;
     let store = Arc::new(CosmosDBProvider::new_with_config(config).await?);
     let (activities, orchestrations) = (workflow::activities(), workflow::orchestrations());
     let _runtime = Runtime::start_with_store(store, activities, orchestrations).await;
-    std::future::pending().await
+    tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await?;
+    Ok(())
 }
 
 /// A started runtime. Dropping it kills the process.
 pub(crate) struct RuntimeProcess {
     number: usize,
     child: Child,
+    /// Open as long as this process runs. Taken from `child`, which would close it to wait.
+    _input: Option<ChildStdin>,
     output: JoinHandle<()>,
 }
 
@@ -50,7 +54,8 @@ impl RuntimeProcess {
             // duroxide warns of failed orders, which are expected here.
             command.env("RUST_LOG", "error");
         }
-        let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.kill_on_drop(true).spawn()?;
         let lines = child.stdout.take().ok_or("the runtime has no output")?;
         let process = child.id().unwrap_or_default();
         report.line(&format!("runtime {number} started, process {process}"));
@@ -63,6 +68,7 @@ impl RuntimeProcess {
         });
         Ok(Self {
             number,
+            _input: child.stdin.take(),
             child,
             output,
         })

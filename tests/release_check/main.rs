@@ -13,6 +13,7 @@ use metadata::{Package, Workspace};
 type Failure = Box<dyn std::error::Error>;
 
 /// The packages that the gate builds from their archives: few dependencies, so it takes seconds.
+/// The first depends on no other package of the workspace.
 const LEAVES: [&str; 2] = ["cdb-derive", "cdb-model"];
 /// Files that each package contains.
 const NEEDED: [&str; 4] = ["Cargo.toml", "LICENSE", "README.md", "src/lib.rs"];
@@ -182,23 +183,55 @@ fn has_section(changelog: &str, version: &str) -> bool {
 
 /// Compares the public interfaces with those of the last release.
 fn compare_interfaces(root: &Path, found: &mut Findings) -> Result<(), Failure> {
-    let last = ["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"];
-    let Ok(tag) = output(root, "git", &last) else {
-        println!("interfaces: not compared, because there is no release yet (no tag v…)");
-        return Ok(());
+    let tag = match last_release(root) {
+        Ok(Some(tag)) => tag,
+        Ok(None) => {
+            println!("interfaces: not compared, because there is no release yet (no tag v…)");
+            return Ok(());
+        }
+        Err(reason) => {
+            found
+                .open
+                .push(format!("interfaces are NOT COMPARED: {reason}"));
+            return Ok(());
+        }
     };
     if output(root, env!("CARGO"), &["semver-checks", "--version"]).is_err() {
         println!("interfaces: NOT COMPARED; cargo install --locked cargo-semver-checks");
         return Ok(());
     }
-    let against = ["semver-checks", "--workspace", "--baseline-rev", tag.trim()];
+    let against = ["semver-checks", "--workspace", "--baseline-rev", &tag];
     if !cargo(root, &against)? {
         found.faults.push(format!(
-            "the interfaces break those of {}; raise the version",
-            tag.trim()
+            "the interfaces break those of {tag}; raise the version"
         ));
     }
     Ok(())
+}
+
+/// Returns the tag of the last release; `None` if there is no release yet.
+///
+/// # Errors
+/// When git cannot say it: there is no repository, or the clone lacks earlier commits and their tags.
+fn last_release(root: &Path) -> Result<Option<String>, Failure> {
+    let tags = ["tag", "--list", "v[0-9]*", "--merged", "HEAD"];
+    if !output(root, "git", &tags)?.is_empty() {
+        let last = ["describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"];
+        return Ok(Some(output(root, "git", &last)?.trim().to_owned()));
+    }
+    let shallow = output(root, "git", &["rev-parse", "--is-shallow-repository"])?;
+    if shallow.trim() == "true" {
+        return Err("the clone is shallow; run `git fetch --unshallow --tags`".into());
+    }
+    Ok(None)
+}
+
+/// Whether this cargo packages an unpublished package together with one that depends on it: 1.90 and
+/// newer do. `version` is the output of `cargo --version`.
+fn packages_dependents(version: &str) -> bool {
+    let number = version.split_whitespace().nth(1).unwrap_or_default();
+    let mut parts = number.split('.').map_while(|part| part.parse::<u32>().ok());
+    (parts.next(), parts.next()) >= (Some(1), Some(90))
 }
 
 /// Builds packages from their archives, as users of the registry will.
@@ -210,8 +243,24 @@ fn build_packages(root: &Path, gate: bool, found: &mut Findings) -> Result<(), F
         vec!["publish", "--workspace", "--dry-run"]
     };
     arguments.extend(["--locked", "--quiet"]);
+    let mut leaves = &LEAVES[..];
+    let version = output(root, env!("CARGO"), &["--version"])?;
+    if !packages_dependents(&version) {
+        let version = version.trim();
+        if !gate {
+            found.faults.push(format!(
+                "{version} cannot check a release; use 1.90 or newer"
+            ));
+            return Ok(());
+        }
+        leaves = &LEAVES[..1];
+        println!(
+            "{version} packages {} alone; 1.90 and newer also {}",
+            LEAVES[0], LEAVES[1]
+        );
+    }
     if gate {
-        arguments.extend(LEAVES.iter().flat_map(|leaf| ["-p", leaf]));
+        arguments.extend(leaves.iter().flat_map(|leaf| ["-p", leaf]));
     }
     if !cargo(root, &arguments)? {
         found
@@ -232,6 +281,22 @@ mod tests {
         assert!(!has_section(changelog, "0.2.0"), "without entries");
         assert!(!has_section(changelog, "0.3.0"), "without a section");
         assert!(!has_section("## [0.1.0]\n- b", "0.1.0"), "without a date");
+    }
+
+    #[test]
+    fn an_unpublished_package_is_packaged_with_its_dependent_from_cargo_1_90() {
+        assert!(!packages_dependents("cargo 1.89.0 (c24e10642 2025-06-23)"));
+        assert!(packages_dependents(
+            "cargo 1.90.0-nightly (0d8d9a2 2025-07)"
+        ));
+        assert!(packages_dependents("cargo 1.100.0"));
+        assert!(packages_dependents("cargo 2.0.0"));
+    }
+
+    #[test]
+    fn an_unknown_history_is_not_a_missing_release() {
+        let no_repository = std::env::temp_dir();
+        assert!(last_release(&no_repository).is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;
-use crate::view::limits;
+use crate::view::limits::{self, LimitList};
 
 #[derive(Debug, Args)]
 pub(crate) struct LimitsArgs {
@@ -26,7 +26,8 @@ enum LimitsCommand {
     /// Set the limit of activities, in place of an earlier one with the same selector
     ///
     /// Runtimes learn of it within 10 s. What runs goes on. `--running 0` pauses activities until
-    /// the limit is removed or changed.
+    /// the limit is removed or changed. The first limit raises the schema of the container to
+    /// version 3, which versions without limits refuse to open.
     Set(SetLimit),
     /// Remove the limit of activities
     Remove {
@@ -121,11 +122,13 @@ pub(crate) async fn run(
     match &args.command {
         LimitsCommand::List => {}
         LimitsCommand::Set(set) if set.dry_run => {
-            let mut list = limits::read(&orchestrations).await?;
-            list.limits.retain(|rule| rule.select != set.select);
-            list.limits.push(set.rule());
-            list.would = Some("set");
-            list.keys.clear();
+            let planned = provider.plan_set_limit(&set.rule()).await?;
+            let list = LimitList {
+                would: Some("set"),
+                limits: planned,
+                keys: Vec::new(),
+                ..limits::read(&orchestrations).await?
+            };
             console.answer(&list)?;
             return Ok(Exit::Ok);
         }
@@ -135,10 +138,13 @@ pub(crate) async fn run(
             dry_run: true,
             ..
         } => {
-            let mut list = limits::read(&orchestrations).await?;
-            list.limits.retain(|rule| rule.select != *select);
-            list.would = Some("remove");
-            list.keys.clear();
+            let planned = provider.plan_remove_limit(select).await?;
+            let list = LimitList {
+                would: Some("remove"),
+                limits: planned,
+                keys: Vec::new(),
+                ..limits::read(&orchestrations).await?
+            };
             console.answer(&list)?;
             return Ok(Exit::Ok);
         }

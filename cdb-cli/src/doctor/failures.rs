@@ -1,5 +1,7 @@
 //! Checks of the messages and changes whose handlers fail, and of the streams that wait behind them.
 
+use std::time::Duration;
+
 use super::finding::Finding;
 use crate::exit::Failure;
 use crate::holdings::Holdings;
@@ -110,11 +112,17 @@ fn feeds(parts: &[PartRow]) -> Vec<Finding> {
     let failing = |part: &&PartRow| part.failure.is_some() || part.reader.is_none();
     let failing: Vec<&PartRow> = parts.iter().filter(failing).collect();
     if failing.is_empty() {
-        let lag = parts.iter().filter_map(|part| part.lag).max();
+        let unknown = parts.iter().filter(|part| part.lag.is_none()).count();
+        let known = parts.iter().filter_map(|part| part.lag).max();
+        let known = known.or((unknown == 0).then_some(Duration::ZERO));
+        let mut lags: Vec<String> = known.map(span).into_iter().collect();
+        if unknown > 0 {
+            lags.push(format!("unknown of {}", counted(unknown as u64, "part")));
+        }
         let says = format!(
             "{} of change feeds read, lag {}",
             counted(parts.len() as u64, "part"),
-            span(lag.unwrap_or_default())
+            lags.join(", ")
         );
         return vec![Finding::ok("changefeed", says)];
     }
@@ -140,4 +148,31 @@ fn feeds(parts: &[PartRow]) -> Vec<Finding> {
         }
     });
     findings.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_lag_is_not_reported_as_none() {
+        let part = |seconds: Option<u64>| PartRow {
+            processor: "invoices".to_owned(),
+            part: "-FF".to_owned(),
+            source: None,
+            reader: Some("a".to_owned()),
+            lag: seconds.map(Duration::from_secs),
+            failure: None,
+        };
+        for (lags, says) in [
+            (&[Some(0), Some(3)][..], "lag 3 s"),
+            (&[Some(3), None], "lag 3 s, unknown of 1 part"),
+            (&[None, None], "lag unknown of 2 parts"),
+            (&[], "lag 0 ms"),
+        ] {
+            let parts: Vec<PartRow> = lags.iter().copied().map(part).collect();
+            let found = feeds(&parts).remove(0);
+            assert!(found.says.ends_with(says), "{}", found.says);
+        }
+    }
 }

@@ -8,9 +8,10 @@ use std::sync::PoisonError;
 use serde_json::Value;
 
 /// The members of plans that change while nothing happens to what is planned.
-const VOLATILE: [&str; 5] = [
+const VOLATILE: [&str; 6] = [
     "customStatus",
     "execution",
+    "indexingProgress",
     "now",
     "requestUnits",
     "updatedAt",
@@ -64,7 +65,7 @@ mod tests {
     fn a_code_is_good_for_one_change_of_one_plan() {
         let codes = Confirmations::default();
         let line = ["instances", "cancel", "a"].map(str::to_owned);
-        let plan = |status: &str, now: u64| json!({ "count": 1, "instances": [{ "status": status, "updatedAt": now }], "now": now });
+        let plan = |status: &str, now: u64| json!({ "count": 1, "instances": [{ "status": status, "updatedAt": now }], "now": now, "indexingProgress": now });
         let code = codes.code(&line, &plan("Running", 1));
         assert_eq!(code, codes.code(&line, &plan("Running", 2)));
         assert_ne!(code, codes.code(&line, &plan("Failed", 1)));

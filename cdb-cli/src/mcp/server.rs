@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures::channel::{mpsc, oneshot};
-use futures::future::{Either, select};
+use futures::future::{Either, join, select};
 use futures::{SinkExt as _, StreamExt as _};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, Implementation, JsonObject,
@@ -17,11 +17,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::Run;
 use super::call::Calls;
 use super::confirm::Confirmations;
-use super::tool::Tools;
+use super::tool::{Tools, waits};
 use crate::exit::{Exit, Failure};
 
 /// The calls that run at the same time. Others wait.
 const CONCURRENT: usize = 4;
+
+/// The calls that wait for an instance or an index at the same time, beside the others.
+const CONCURRENT_WAITS: usize = 16;
 
 /// What a client reads before its first call.
 const INSTRUCTIONS: &str = "Tools of a command for documents and durable orchestrations on Azure Cosmos DB. Begin with `doctor`: each finding has a remedy. \
@@ -41,6 +44,8 @@ struct Handler {
     config: ServerConfig,
     tools: Arc<[Tool]>,
     calls: mpsc::Sender<Call>,
+    /// Takes the calls that wait, which would hold up the others.
+    waits: mpsc::Sender<Call>,
 }
 
 /// Serves the tools until the client closes the input.
@@ -57,6 +62,7 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let (sender, queue) = mpsc::channel(CONCURRENT);
+    let (waits_sender, waits_queue) = mpsc::channel(CONCURRENT_WAITS);
     let capabilities = ServerCapabilities::builder().enable_tools().build();
     let about = Implementation::new(tools.program.clone(), env!("CARGO_PKG_VERSION"));
     let config = ServerConfig::new(capabilities)
@@ -66,6 +72,7 @@ where
         config,
         tools: tools.described(),
         calls: sender,
+        waits: waits_sender,
     };
     let calls = Calls {
         tools,
@@ -82,11 +89,14 @@ where
         let ended = server.waiting().await;
         ended.map_err(|error| Failure::usage(format!("the server failed: {error}")))
     });
-    let work = Box::pin(queue.for_each_concurrent(CONCURRENT, |call| work(&calls, call)));
+    let work = Box::pin(join(
+        queue.for_each_concurrent(CONCURRENT, |call| work(&calls, call)),
+        waits_queue.for_each_concurrent(CONCURRENT_WAITS, |call| work(&calls, call)),
+    ));
     match select(served, work).await {
         Either::Left((served, _)) => served.map(|_| Exit::Ok),
-        // The queue ends with the server.
-        Either::Right(((), served)) => served.await.map(|_| Exit::Ok),
+        // The queues end with the server.
+        Either::Right((_, served)) => served.await.map(|_| Exit::Ok),
     }
 }
 
@@ -138,7 +148,12 @@ impl ServerHandler for Handler {
             reply,
         };
         let ended = || ErrorData::internal_error("the server is ending", None);
-        self.calls.clone().send(call).await.map_err(|_| ended())?;
+        let queue = if waits(&call.tool, &call.arguments) {
+            &self.waits
+        } else {
+            &self.calls
+        };
+        queue.clone().send(call).await.map_err(|_| ended())?;
         tokio::select! {
             answer = answer => answer.map(CallToolResponse::from).map_err(|_| ended()),
             () = context.ct.cancelled() => Err(ErrorData::internal_error("the call was cancelled", None)),

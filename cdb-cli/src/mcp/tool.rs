@@ -22,6 +22,39 @@ const EXCLUDED: [&str; 8] = [
     "migrate",
 ];
 
+/// The subcommands that change nothing. Any other changes something, also one that is forgotten here:
+/// it needs `--allow-actions` and a confirmation.
+const READS: [&str; 20] = [
+    "changes",
+    "deadletters list",
+    "deadletters show",
+    "doctor",
+    "inbox",
+    "instances history",
+    "instances list",
+    "instances replay",
+    "instances show",
+    "instances tree",
+    "instances wait",
+    "limits list",
+    "members",
+    "model",
+    "outbox",
+    "policy check",
+    "policy diff",
+    "policy print",
+    "queues",
+    "work",
+];
+
+/// The changes that only add something. Any other may destroy or replace something.
+const ADDITIVE: [&str; 4] = [
+    "deadletters redrive",
+    "instances fork",
+    "instances raise",
+    "instances start",
+];
+
 /// The arguments that the server sets: the form of the answer, the confirmation, and the name for the
 /// record of a change.
 const OF_SERVER: [&str; 6] = ["by", "dry_run", "help", "json", "version", "yes"];
@@ -97,9 +130,13 @@ fn is_file(arg: &Arg) -> bool {
 }
 
 impl CommandTool {
-    /// Whether the subcommand changes something: then it can show its plan.
+    /// Whether the subcommand changes something. It then has a dry run, which shows its plan.
     pub(super) fn is_change(&self) -> bool {
-        self.has("dry_run")
+        !self.is_among(&READS)
+    }
+
+    fn is_among(&self, paths: &[&str]) -> bool {
+        paths.contains(&&*self.path.join(" "))
     }
 
     pub(super) fn has(&self, id: &str) -> bool {
@@ -145,7 +182,7 @@ impl CommandTool {
         };
         let annotations = ToolAnnotations::new()
             .read_only(!self.is_change())
-            .destructive(self.has("yes"));
+            .destructive(self.is_change() && !self.is_among(&ADDITIVE));
         Tool::new(self.name.clone(), self.about(), schema).with_annotations(annotations)
     }
 
@@ -161,6 +198,17 @@ impl CommandTool {
 fn is_empty(arg: &Arg) -> bool {
     let defaults = arg.get_default_values();
     !arg.get_possible_values().is_empty() && defaults.iter().any(|value| value.is_empty())
+}
+
+/// Whether a call lasts until an instance ends or an index is built. A dry run does not.
+pub(super) fn waits(tool: &str, given: &JsonObject) -> bool {
+    let is_given = |name: &str| given.get(name) == Some(&Value::Bool(true));
+    match tool {
+        "instances_wait" => true,
+        "instances_start" => given.contains_key(CONFIRM) && is_given("wait"),
+        "policy_apply" => given.contains_key(CONFIRM) && !is_given("no_wait"),
+        _ => false,
+    }
 }
 
 /// The name of an argument in a call.
@@ -226,4 +274,61 @@ fn is_number(arg: &Arg) -> bool {
     ]
     .iter()
     .any(|number| parsed == *number)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::args::Args;
+
+    #[test]
+    fn what_does_not_stand_in_the_list_of_reads_has_a_dry_run() {
+        let all = Tools::new(Args::command(), true, Vec::new()).all;
+        for tool in &all {
+            assert_eq!(tool.is_change(), tool.has("dry_run"), "{}", tool.name);
+        }
+        let names: Vec<String> = all.iter().map(|tool| tool.path.join(" ")).collect();
+        for listed in READS.iter().chain(&ADDITIVE) {
+            let is_tool = names.iter().any(|name| name == listed);
+            assert!(is_tool, "{listed} is not a tool");
+        }
+        let reads = Tools::new(Args::command(), false, Vec::new()).all;
+        assert_eq!(reads.len(), READS.len());
+    }
+
+    #[test]
+    fn an_unknown_tool_changes_and_may_destroy() {
+        let unknown = Command::new("cdb").subcommand(Command::new("purge"));
+        assert!(
+            Tools::new(unknown.clone(), false, Vec::new())
+                .all
+                .is_empty()
+        );
+        let tools = Tools::new(unknown, true, Vec::new()).described();
+        let annotations = tools[0].annotations.as_ref().expect("it has some");
+        assert_eq!(annotations.read_only_hint, Some(false));
+        assert_eq!(annotations.destructive_hint, Some(true));
+    }
+
+    #[test]
+    fn a_dry_run_does_not_wait() {
+        let waits = |name: &str, given: Value| waits(name, given.as_object().expect("an object"));
+        assert!(waits("instances_wait", json!({})));
+        assert!(!waits("instances_show", json!({})));
+        let code = "0123";
+        assert!(waits(
+            "instances_start",
+            json!({ "wait": true, "confirm": code })
+        ));
+        assert!(!waits("instances_start", json!({ "wait": true })));
+        assert!(!waits("instances_start", json!({ "confirm": code })));
+        assert!(waits("policy_apply", json!({ "confirm": code })));
+        assert!(!waits(
+            "policy_apply",
+            json!({ "no_wait": true, "confirm": code })
+        ));
+        assert!(!waits("policy_apply", json!({})));
+    }
 }

@@ -84,8 +84,12 @@ pub(crate) async fn read(holdings: &Holdings) -> Result<Backlog, Failure> {
             None => Ok(None),
         }
     };
-    let (orchestrations, messaging, work, change_feed) =
-        try_join!(orchestrations, messaging, work(holdings), feed(holdings))?;
+    let (orchestrations, messaging, work, change_feed) = try_join!(
+        orchestrations,
+        messaging,
+        work(holdings),
+        Box::pin(feed(holdings))
+    )?;
     let backlog = Backlog {
         orchestrations,
         messaging,

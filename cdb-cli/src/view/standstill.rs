@@ -90,7 +90,7 @@ struct Unserved {
 }
 
 /// Returns what each instance waits for; `None` for one that has ended, that is not among the first
-/// 50 running ones, or that has a long history.
+/// 50 running ones, or whose history is long, of unknown length or damaged.
 pub(crate) async fn of(
     orchestrations: &Orchestrations,
     instances: &[Instance],
@@ -127,11 +127,14 @@ async fn wait(
     if unserved.messages.contains(&instance.instance_id) {
         return Ok(Some(WaitsFor::of(Kind::Runtime)));
     }
-    let documents = instance.history_documents.unwrap_or_default();
-    if documents > MOST_DOCUMENTS {
+    let documents = instance.history_documents;
+    if documents.is_none_or(|count| count > MOST_DOCUMENTS) {
         return Ok(None);
     }
-    let open = waits::read(orchestrations, instance).await?.waits;
+    let Some(awaited) = waits::read_if_intact(orchestrations, instance).await? else {
+        return Ok(None);
+    };
+    let open = awaited.waits;
     let others = open.len().saturating_sub(1);
     Ok(open.into_iter().next().map(|first| WaitsFor {
         kind: match first.kind {

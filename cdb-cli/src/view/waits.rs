@@ -5,7 +5,7 @@ use std::fmt;
 
 use cdb_model::Timestamp;
 use cdb_provider::documents::Instance;
-use duroxide::providers::ProviderAdmin;
+use duroxide::providers::{ProviderAdmin, ProviderError};
 use duroxide::{Event, EventKind};
 use serde::Serialize;
 
@@ -43,17 +43,41 @@ pub(crate) async fn read(
     orchestrations: &Orchestrations,
     instance: &Instance,
 ) -> Result<Awaited, Failure> {
+    awaited(instance, &history(orchestrations, instance).await?)
+}
+
+/// As [`read`]. Returns `None` for a history that is damaged or cannot be decoded: the commands that
+/// show the instance say why.
+///
+/// # Errors
+/// When the service does not answer.
+pub(crate) async fn read_if_intact(
+    orchestrations: &Orchestrations,
+    instance: &Instance,
+) -> Result<Option<Awaited>, Failure> {
+    match history(orchestrations, instance).await {
+        Err(error) if error.is_retryable() => Err(error.into()),
+        Err(_) => Ok(None),
+        Ok(events) => Ok(awaited(instance, &events).ok()),
+    }
+}
+
+async fn history(
+    orchestrations: &Orchestrations,
+    instance: &Instance,
+) -> Result<Vec<Event>, ProviderError> {
     let (id, execution) = (&instance.instance_id, instance.current_execution_id);
-    let events = orchestrations
-        .provider
-        .read_history_with_execution_id(id, execution)
-        .await?;
+    let provider = &orchestrations.provider;
+    provider.read_history_with_execution_id(id, execution).await
+}
+
+fn awaited(instance: &Instance, events: &[Event]) -> Result<Awaited, Failure> {
     let input = events.iter().find_map(|event| match &event.kind {
         EventKind::OrchestrationStarted { input, .. } => Some(input.clone()),
         _ => None,
     });
     let waits = if instance.has_more() {
-        open_waits(&events)?
+        open_waits(events)?
     } else {
         Vec::new()
     };

@@ -36,6 +36,34 @@ async fn instances_are_shown_as_list_detail_history_and_tree() {
 }
 
 #[tokio::test]
+async fn an_instance_with_a_damaged_history_does_not_fail_the_list() {
+    let account = Account::start().await;
+    fill(&account).await;
+    let whole = account.cdb("instances list").await;
+    let container = account.container::<Durable>().await;
+    let damaged = instance("damaged", "Order", Status::Running, 0);
+    container.run(damaged.create()).await.expect("an instance");
+    let segment = HistorySegment {
+        instance_id: "damaged".to_owned(),
+        execution_id: 1,
+        event_id: 1,
+        event_count: 1,
+        event_data: "[{".to_owned().into(),
+    };
+    container.run(segment.create()).await.expect("a segment");
+    let history = account.cdb("instances history damaged").await;
+    assert_ne!(history.exit, Exit::Ok, "{history:?}");
+    let list = account.cdb("instances list").await;
+    assert_eq!(list.exit, Exit::Ok, "{list:?}");
+    list.prints("  damaged");
+    let waits = |run: &Run| {
+        let line = run.out.lines().find(|line| line.ends_with("  order-2"));
+        line.expect("it is listed").contains("no runtime")
+    };
+    assert!(waits(&whole) && waits(&list), "{list:?}");
+}
+
+#[tokio::test]
 async fn filters_narrow_the_list() {
     let account = Account::start().await;
     fill(&account).await;

@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
+use cdb_cli::Exit;
 use cdb_model::Document as _;
-use cdb_provider::documents::{Durable, Holder, LIMITS_PARTITION, Labels, Permits, WorkerItem};
+use cdb_provider::CosmosDBProviderConfig;
+use cdb_provider::documents::{
+    Durable, Holder, LIMITS_PARTITION, Labels, LimitsKey, MAX_RULES, Permits, Rule, WorkerItem,
+};
 use duroxide::providers::WorkItem;
 
 use crate::fixture::fill;
@@ -38,6 +42,36 @@ async fn limits_are_set_listed_and_removed() {
         .prints("removed the limit of `tenant=*`");
     let unknown = account.cdb("limits remove tenant=*").await;
     unknown.complains("the container has limits of `activity=CallBank`, `*`");
+}
+
+#[tokio::test]
+async fn a_dry_run_is_refused_where_the_change_would_be() {
+    let account = Account::start().await;
+    for arguments in ["limits set * --running 1", "limits remove *"] {
+        let refused = account.cdb(arguments).await;
+        let planned = account.cdb(format!("{arguments} --dry-run").as_str()).await;
+        assert_eq!((planned.exit, planned.err), (refused.exit, refused.err));
+        assert_ne!(planned.exit, Exit::Ok, "{arguments}");
+    }
+    // A runtime opens the container.
+    fill(&account).await;
+    let container = account.container::<Durable>().await;
+    let store = account.store(&CosmosDBProviderConfig::default()).await;
+    let rule = |number: usize| Rule {
+        running: Some(1),
+        ..Rule::new(format!("tenant={number}").parse().expect("a selector"))
+    };
+    store.set_limit(rule(0), "ada").await.expect("it is set");
+    let key = LimitsKey::new(LIMITS_PARTITION);
+    let mut stored = container.read(&key).await.expect("it is read");
+    let stored = stored.as_mut().expect("it exists");
+    stored.document.rules = (0..MAX_RULES).map(rule).collect();
+    let full = stored.document.replace();
+    container.run(full).await.expect("it is stored");
+    let one_more = account.cdb("limits set * --running 1 --dry-run").await;
+    one_more.complains("a container has at most");
+    let replaced = account.cdb("limits set tenant=1 --running 2 --dry-run");
+    assert_eq!(replaced.await.exit, Exit::Ok);
 }
 
 #[tokio::test]

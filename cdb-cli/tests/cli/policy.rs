@@ -183,6 +183,13 @@ async fn a_missing_container_is_created_with_create() {
     let missing = account.run(&shop(), "policy check").await;
     assert_eq!(missing.exit, Exit::Service, "{missing:?}");
     missing.complains("does not exist");
+    let planned = account
+        .run(&shop(), "policy apply --create --dry-run")
+        .await;
+    assert_eq!(planned.exit, Exit::Finding, "{planned:?}");
+    planned.prints("does not exist; would create it for Shop");
+    let still = account.run(&shop(), "policy check").await;
+    still.complains("does not exist");
     let created = account.run(&shop(), "policy apply --create").await;
     assert_eq!(created.exit, Exit::Ok, "{created:?}");
     created.prints("was created for Shop");

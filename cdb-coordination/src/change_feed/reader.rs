@@ -41,7 +41,7 @@ pub(super) struct Reader<C, R> {
     metrics: PartMetrics,
     /// Failed attempts since the last success.
     failures: u32,
-    /// Whether the part's document has a failure.
+    /// Whether the part's document has a failure, or may have one.
     is_failure_stored: bool,
 }
 
@@ -211,8 +211,10 @@ impl<C: Container, R: ChangeRow<C>> Reader<C, R> {
         };
         let patch = Patch::new().set(PartDocument::FAILURE, Some(Box::new(failure)));
         let patch = self.with_source(patch);
+        // Also when the write fails or is interrupted: it may have reached the service.
+        self.is_failure_stored = true;
         match self.guard.run(patch).await {
-            Ok(()) => self.is_failure_stored = true,
+            Ok(()) => {}
             Err(error) if is_final(&error) => return Err(error),
             // The lease lasts as long as before, and the next failure is stored again.
             Err(error) => tracing::debug!(%error, "the failure of a part was not stored"),

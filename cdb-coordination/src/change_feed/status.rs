@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use cdb_client::{ContainerClient, CosmosClient, FeedCursor, FeedRow, VersionRow};
 use cdb_model::{Container, DecodeError, DefaultTtl, Document, DocumentShape, Query};
-use futures::future::join_all;
+use futures::{StreamExt as _, stream};
 
 use super::documents::{ChangeFeedState, FeedSource, PartDocument, PartFailure, ProcessorDocument};
 use super::progress::lag;
 use crate::lease::LeaseError;
+
+/// The number of concurrent reads of lags.
+const CONCURRENT: usize = 16;
 
 /// A part of a processor's feed.
 #[derive(Clone, Debug)]
@@ -72,7 +75,9 @@ pub async fn feed_parts(
             failure: part.failure.map(|failure| *failure),
         }
     });
-    Ok(join_all(parts).await)
+    // Collected, because a stream of borrowing closures is not `Send`.
+    let parts: Vec<_> = parts.collect();
+    Ok(stream::iter(parts).buffered(CONCURRENT).collect().await)
 }
 
 async fn lag_of(

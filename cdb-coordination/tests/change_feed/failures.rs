@@ -371,6 +371,39 @@ async fn a_failing_handler_is_shown_with_its_error_until_it_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failure_that_was_stored_without_an_answer_is_removed_after_a_success() {
+    let Some(site) = Site::open(1).await else {
+        return;
+    };
+    let is_fixed = Arc::new(AtomicU64::new(0));
+    let (plant, state) = site.process(&IsDead::default());
+    let (fixed, record) = (is_fixed.clone(), site.record.clone());
+    let network = site.network.part_writes.clone();
+    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
+        .config(config("a"))
+        .start(move |changes| {
+            let handled = match fixed.load(Ordering::SeqCst) {
+                0 => {
+                    set(&network, Network::LosesAnswers);
+                    Err("no such sensor".into())
+                }
+                _ => note(&record, "a", changes),
+            };
+            async move { handled }
+        })
+        .expect("the durations fit");
+    site.until_read(1).await;
+    sleep(Duration::from_secs(2)).await; // the first position is stored
+    site.write(0..3, 1).await;
+    until_part(&site, |part| part.failure.is_some()).await;
+    is_fixed.store(1, Ordering::SeqCst);
+    set(&site.network.part_writes, Network::Works);
+    site.handled(0..3, 1).await;
+    until_part(&site, |part| part.failure.is_none()).await;
+    processor.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_feed_that_cannot_be_read_is_shown_until_it_can() {
     let Some(site) = Site::open(1).await else {
         return;

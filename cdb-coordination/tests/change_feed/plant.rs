@@ -87,6 +87,8 @@ pub(crate) enum Network {
     Works,
     /// They fail, and have no effect.
     Fails,
+    /// They have their effect, and their answers are lost.
+    LosesAnswers,
     /// Their answers need this time.
     Slow(Duration),
 }
@@ -334,6 +336,14 @@ impl Transport for Process {
                 self.disturbed.is_slow.notify_one();
                 sleep(delay).await;
                 answer
+            }
+            Network::LosesAnswers => {
+                drop(self.network.send(request).await?);
+                Err(TransportError {
+                    delivery: Delivery::Unknown,
+                    message: "the answer is lost".to_owned(),
+                    source: None,
+                })
             }
             Network::Fails => Err(TransportError {
                 delivery: Delivery::NotSent,

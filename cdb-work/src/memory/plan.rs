@@ -426,6 +426,10 @@ fn change(report: &NotedReport, remember: u32) -> Patch<WorkMessage> {
         patch
     };
     match report.change {
+        // An attempt passed a stage after the failure that marked the message.
+        Change::Progress if message.retrying => patch
+            .set(WorkMessage::RETRYING, false)
+            .set(WorkMessage::LAST_FAILURE, None),
         Change::Progress => patch,
         Change::Start => patch
             .set(WorkMessage::ATTEMPTS, message.attempts)

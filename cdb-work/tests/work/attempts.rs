@@ -8,7 +8,7 @@ use cdb_coordination::{LeaseProvider, SlotSet};
 use cdb_model::{Document as _, Query, Timestamp};
 use cdb_work::{
     Delivery, FlushStrategy, Lane, NewWork, Work, WorkBatch, WorkConfig, WorkCoordinator,
-    WorkError, WorkMessage,
+    WorkError, WorkMessage, WorkStatus,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -111,6 +111,28 @@ async fn a_message_is_listed_from_its_first_failure_to_its_success() {
     assert_eq!(until_retrying(&work, 1).await.len(), 1, "the attempt runs");
     work.immediate().report(applied(claimed)).await.unwrap();
     until_retrying(&work, 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_is_not_listed_after_a_later_attempt_passed_a_stage() {
+    let env = TestEnv::start().await;
+    let work = env.open(three_attempts()).await;
+    let now = work.immediate();
+    let needs = WorkStatus::PUBLISHED | WorkStatus::PROJECTION_DONE;
+    let two_stages = NewWork::outbox("a", "1").needing(needs);
+    now.store(two_stages).await.unwrap();
+    let failed = next(&work).await.failed("no view");
+    now.report(failed).await.unwrap();
+    let claimed = next(&work).await;
+    assert!(stored(&env, "a").await.retrying, "the attempt runs");
+    let report = claimed.reached(WorkStatus::PUBLISHED);
+    now.report(report).await.unwrap();
+    let passed = stored(&env, "a").await;
+    assert_eq!((passed.retrying, passed.last_failure), (false, None));
+    assert_eq!(passed.attempts, 1, "failures still count");
+    now.report(claimed.failed("no view")).await.unwrap();
+    let failed = stored(&env, "a").await;
+    assert!(failed.retrying && failed.last_failure.is_some());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! The output of `cargo demo`.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Runs the demo on the embedded emulator. Its output goes into a pipe.
 fn demo() -> String {
@@ -39,6 +39,24 @@ fn the_second_runtime_continues_the_orders_of_the_killed_one() {
     ] {
         assert_eq!(output.matches(activity).count(), 1, "{activity}: {output}");
     }
+}
+
+#[tokio::test]
+async fn a_runtime_ends_with_the_input_that_its_parent_holds() {
+    let service = cdb_emulator::Emulator::start().await.expect("it starts");
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_order_fulfilment"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("COSMOS_")) {
+        command.env_remove(name);
+    }
+    command.env("ORDER_FULFILMENT_EMULATOR", service.connection_string());
+    command.current_dir(std::env::temp_dir());
+    let mut runtime = command
+        .stdin(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("it starts");
+    drop(runtime.stdin.take());
+    assert!(runtime.wait().await.expect("it ends").success());
 }
 
 #[test]

@@ -40,6 +40,15 @@ impl CosmosDBProvider {
         set.await.in_operation("set_limit")
     }
 
+    /// Returns the limits as [`set_limit`](Self::set_limit) would leave them, and sets nothing.
+    ///
+    /// # Errors
+    /// As [`set_limit`](Self::set_limit).
+    pub async fn plan_set_limit(&self, rule: &Rule) -> Result<Vec<Rule>, ProviderError> {
+        let planned = rules::plan_set(&self.services, rule);
+        planned.await.in_operation("set_limit")
+    }
+
     /// Removes the limit with this selector.
     ///
     /// # Errors
@@ -47,6 +56,16 @@ impl CosmosDBProvider {
     pub async fn remove_limit(&self, select: &Selector, by: &str) -> Result<(), ProviderError> {
         let removed = rules::remove(&self.services, select, by);
         removed.await.in_operation("remove_limit")
+    }
+
+    /// Returns the limits as [`remove_limit`](Self::remove_limit) would leave them, and removes
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`remove_limit`](Self::remove_limit).
+    pub async fn plan_remove_limit(&self, select: &Selector) -> Result<Vec<Rule>, ProviderError> {
+        let planned = rules::plan_remove(&self.services, select);
+        planned.await.in_operation("remove_limit")
     }
 
     /// Reads the limits. Returns `None` for a container that never had any.

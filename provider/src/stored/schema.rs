@@ -64,6 +64,18 @@ async fn note_codec(
 
 /// Notes that the container has limits.
 pub(crate) async fn note_limits(container: &ContainerClient<Durable>) -> Result<()> {
+    let stored = check_before_limits(container).await?;
+    if stored.document.has_limits() {
+        return Ok(());
+    }
+    let after = stored.document.with_limits();
+    replace(container, &after, &stored.etag).await
+}
+
+/// Refuses a container that cannot have limits: one without a schema, or with a newer one.
+pub(crate) async fn check_before_limits(
+    container: &ContainerClient<Durable>,
+) -> Result<Stored<Schema>> {
     let Some(stored) = read(container).await? else {
         return Err(Error::Refused(format!(
             "container `{}` has no schema yet; open it in a runtime first",
@@ -71,11 +83,7 @@ pub(crate) async fn note_limits(container: &ContainerClient<Durable>) -> Result<
         )));
     };
     check(container.name(), Some(&stored.document))?;
-    if stored.document.has_limits() {
-        return Ok(());
-    }
-    let after = stored.document.with_limits();
-    replace(container, &after, &stored.etag).await
+    Ok(stored)
 }
 
 async fn replace(container: &ContainerClient<Durable>, after: &Schema, etag: &ETag) -> Result<()> {

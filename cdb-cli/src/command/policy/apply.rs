@@ -54,7 +54,15 @@ impl Apply<'_> {
     pub(super) async fn run(&self, console: &mut Console<'_>) -> Result<Exit, Failure> {
         let (name, model, options) = (&self.connection.container, self.model, self.options);
         let database = self.connection.database()?;
-        let created = options.create && !options.dry_run && self.create(&database).await?;
+        let created = options.create && self.is_missing(&database).await?;
+        if created && options.dry_run {
+            let planned = Comparison::with_missing(&database, name, model);
+            console.answer(&planned)?;
+            return Ok(Exit::Finding);
+        }
+        if created {
+            model.create(database.clone(), name).await?;
+        }
         let mut comparison = Comparison::with_live(&database, name, model).await?;
         comparison.created = created && comparison.differences.is_empty();
         if comparison.differences.is_empty() {
@@ -109,14 +117,9 @@ impl Apply<'_> {
         ))
     }
 
-    /// Creates the container if it is missing. Returns `true` if it was missing.
-    async fn create(&self, database: &DatabaseClient) -> Result<bool, Failure> {
-        let name = &self.connection.container;
-        match self.model.live(database, name).await {
-            Err(error) if error.is_not_found() => {
-                self.model.create(database.clone(), name).await?;
-                Ok(true)
-            }
+    async fn is_missing(&self, database: &DatabaseClient) -> Result<bool, Failure> {
+        match self.model.live(database, &self.connection.container).await {
+            Err(error) if error.is_not_found() => Ok(true),
             live => Ok(live.map(|_| false)?),
         }
     }

@@ -36,6 +36,9 @@ pub(super) struct Comparison {
     /// Whether this command created the container.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub created: bool,
+    /// What a dry run would have done with a missing container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would: Option<&'static str>,
 }
 
 /// One difference.
@@ -88,6 +91,15 @@ impl Comparison {
         Ok(comparison)
     }
 
+    /// Returns the plan to create a container that does not exist.
+    pub(super) fn with_missing(database: &DatabaseClient, name: &str, model: &Model) -> Self {
+        let what = format!("container `{name}` of database `{}`", database.name());
+        Self {
+            would: Some("create"),
+            ..Self::new(model, what, &[], &model.definition.indexing_policy)
+        }
+    }
+
     fn new(
         model: &Model,
         compared_with: String,
@@ -119,6 +131,7 @@ impl Comparison {
             indexing_progress: None,
             removal: None,
             created: false,
+            would: None,
         }
     }
 
@@ -138,7 +151,10 @@ impl Comparison {
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.created {
+        if let Some(would) = self.would {
+            let (what, model) = (&self.compared_with, self.model);
+            writeln!(f, "{what} does not exist; would {would} it for {model}")?;
+        } else if self.created {
             writeln!(f, "{} was created for {}", self.compared_with, self.model)?;
         } else if self.differences.is_empty() {
             writeln!(f, "{} matches {}", self.compared_with, self.model)?;

@@ -223,12 +223,27 @@ async fn calls_end_when_they_are_cancelled_and_when_the_client_leaves() {
     let arguments = json!({ "instance": "order-2", "for": "24h" });
     let wait = json!({ "name": "instances_wait", "arguments": arguments });
     // More than run at the same time: a call that went on would delay the others.
-    for _ in 0..8 {
+    for _ in 0..20 {
         let id = client.begin("tools/call", wait.clone()).await;
         client.cancel(id).await;
     }
+    let short = json!({ "instance": "order-2", "for": "0s" });
+    client.call("instances_wait", short).await;
+    client.begin("tools/call", wait).await;
+    assert!(client.end().await);
+}
+
+#[tokio::test]
+async fn calls_that_wait_do_not_hold_up_the_others() {
+    let account = Account::start().await;
+    fill(&account).await;
+    let mut client = Client::start(&account, &[]).await;
+    let arguments = json!({ "instance": "order-2", "for": "24h" });
+    let wait = json!({ "name": "instances_wait", "arguments": arguments });
+    for _ in 0..8 {
+        client.begin("tools/call", wait.clone()).await;
+    }
     let listed = client.read("instances_list", json!({ "limit": 1 })).await;
     assert_eq!(listed.answer["instances"][0]["id"], "order-3");
-    client.begin("tools/call", wait).await;
     assert!(client.end().await);
 }

@@ -23,47 +23,80 @@ pub(crate) async fn read(container: &ContainerClient<Durable>) -> Result<Option<
 
 /// Sets the rule of a selector, in place of an earlier one.
 pub(crate) async fn set(services: &Services, rule: Rule, by: &str) -> Result<()> {
-    rule.check()
-        .map_err(|error| Error::Refused(error.to_string()))?;
+    check(&rule)?;
     // Runtimes that open the container later read its rules before they start anything.
     schema::note_limits(services.container()).await?;
     let what = format!("set the limit of `{}`", rule.select);
-    change(services, by, what, |rules| {
-        rules.retain(|other| other.select != rule.select);
-        rules.push(rule.clone());
-        if rules.len() > MAX_RULES {
-            return Err(Error::Refused(format!(
-                "a container has at most {MAX_RULES} limits; remove one, or use a limit for each value, as `tenant=*`"
-            )));
-        }
-        Ok(())
-    })
-    .await
+    change(services, by, what, |rules| put(rules, &rule)).await
+}
+
+/// Returns the rules as [`set`] would leave them.
+pub(crate) async fn plan_set(services: &Services, rule: &Rule) -> Result<Vec<Rule>> {
+    check(rule)?;
+    schema::check_before_limits(services.container()).await?;
+    plan(services, |rules| put(rules, rule)).await
 }
 
 /// Removes the rule of a selector.
 pub(crate) async fn remove(services: &Services, selector: &Selector, by: &str) -> Result<()> {
     let what = format!("removed the limit of `{selector}`");
-    change(services, by, what, |rules| {
-        let count = rules.len();
-        rules.retain(|rule| rule.select != *selector);
-        if rules.len() == count {
-            let others: Vec<_> = rules
-                .iter()
-                .map(|rule| format!("`{}`", rule.select))
-                .collect();
-            let others = if others.is_empty() {
-                "the container has no limits".to_owned()
-            } else {
-                format!("the container has limits of {}", others.join(", "))
-            };
-            return Err(Error::Refused(format!(
-                "there is no limit of `{selector}`; {others}"
-            )));
-        }
-        Ok(())
-    })
-    .await
+    change(services, by, what, |rules| take(rules, selector)).await
+}
+
+/// Returns the rules as [`remove`] would leave them.
+pub(crate) async fn plan_remove(services: &Services, selector: &Selector) -> Result<Vec<Rule>> {
+    plan(services, |rules| take(rules, selector)).await
+}
+
+fn check(rule: &Rule) -> Result<()> {
+    rule.check()
+        .map_err(|error| Error::Refused(error.to_string()))
+}
+
+fn put(rules: &mut Vec<Rule>, rule: &Rule) -> Result<()> {
+    rules.retain(|other| other.select != rule.select);
+    rules.push(rule.clone());
+    if rules.len() > MAX_RULES {
+        return Err(Error::Refused(format!(
+            "a container has at most {MAX_RULES} limits; remove one, or use a limit for each value, as `tenant=*`"
+        )));
+    }
+    // Exact selectors before those of each value, so that an exception needs no order.
+    rules.sort_by_key(|rule| match &rule.select {
+        Selector::Label { value, .. } => u8::from(value.is_none()),
+        Selector::All => 2,
+    });
+    Ok(())
+}
+
+fn take(rules: &mut Vec<Rule>, selector: &Selector) -> Result<()> {
+    let count = rules.len();
+    rules.retain(|rule| rule.select != *selector);
+    if rules.len() < count {
+        return Ok(());
+    }
+    let others: Vec<_> = rules
+        .iter()
+        .map(|rule| format!("`{}`", rule.select))
+        .collect();
+    let others = if others.is_empty() {
+        "the container has no limits".to_owned()
+    } else {
+        format!("the container has limits of {}", others.join(", "))
+    };
+    Err(Error::Refused(format!(
+        "there is no limit of `{selector}`; {others}"
+    )))
+}
+
+async fn plan(
+    services: &Services,
+    change: impl FnOnce(&mut Vec<Rule>) -> Result<()>,
+) -> Result<Vec<Rule>> {
+    let before = read(services.container()).await?;
+    let mut rules = before.map_or_else(Vec::new, |before| before.document.rules);
+    change(&mut rules)?;
+    Ok(rules)
 }
 
 async fn change(
@@ -78,11 +111,6 @@ async fn change(
             .as_ref()
             .map_or_else(Vec::new, |before| before.document.rules.clone());
         change(&mut rules)?;
-        // Exact selectors before those of each value, so that an exception needs no order.
-        rules.sort_by_key(|rule| match &rule.select {
-            Selector::Label { value, .. } => u8::from(value.is_none()),
-            Selector::All => 2,
-        });
         let now = services.store.now();
         // Later than the last change, by any clock: runtimes look for a later one.
         let last = before.as_ref().map(|before| before.document.visible_at);
