@@ -115,7 +115,9 @@ pub fn instance_id(document: &Durable) -> Option<&str> {
         Durable::KeyValuePack(document) => &document.instance_id,
         Durable::Chunk(document) => &document.instance_id,
         Durable::Spill(document) => &document.instance_id,
-        Durable::Member(_) | Durable::Schema(_) => return None,
+        Durable::Member(_) | Durable::Schema(_) | Durable::Limits(_) | Durable::Permits(_) => {
+            return None;
+        }
         other => panic!("the audit has no rule for `{}`", other.shape().name),
     })
 }
