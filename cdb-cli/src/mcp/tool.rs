@@ -48,11 +48,12 @@ const READS: [&str; 20] = [
 ];
 
 /// The changes that only add something. Any other may destroy or replace something.
-const ADDITIVE: [&str; 4] = [
+const ADDITIVE: [&str; 5] = [
     "deadletters redrive",
     "instances fork",
     "instances raise",
     "instances start",
+    "work redrive",
 ];
 
 /// The arguments that the server sets: the form of the answer, the confirmation, and the name for the
