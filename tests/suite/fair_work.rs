@@ -462,25 +462,26 @@ async fn latencies(flood_per_second: u64, seconds: u64) -> Vec<Duration> {
 }
 
 /// The flood alone wants more than all workers can do.
-async fn a_flood_does_not_slow_down_others(seconds: u64) {
+async fn a_flood_does_not_slow_down_others(seconds: u64, slack: Duration) {
     let p99 = |latencies: &[Duration]| latencies[latencies.len() * 99 / 100];
     let (unloaded, loaded) = (latencies(0, seconds).await, latencies(180, seconds).await);
     let (unloaded, loaded) = (p99(&unloaded), p99(&loaded));
     println!("p99 of the others: {unloaded:?} alone, {loaded:?} beside a flood");
     assert!(
-        loaded <= unloaded.mul_f64(1.2),
+        loaded <= unloaded.mul_f64(1.2) + slack,
         "{unloaded:?} and {loaded:?}"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_flood_does_not_slow_down_other_keys() {
-    a_flood_does_not_slow_down_others(3).await;
+    // The slowest of 60 may have waited for one poll more.
+    a_flood_does_not_slow_down_others(3, Duration::from_millis(1_250)).await;
 }
 
 /// The measure of docs/limits.md.
 #[tokio::test(start_paused = true)]
 #[ignore = "takes a minute"]
 async fn a_long_flood_does_not_slow_down_other_keys() {
-    a_flood_does_not_slow_down_others(20).await;
+    a_flood_does_not_slow_down_others(20, Duration::ZERO).await;
 }
