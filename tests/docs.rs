@@ -17,6 +17,7 @@ chapters! {
     Evolution: "../docs/evolution.md",
     TransactionalActivities: "../docs/transactional-activities.md",
     SearchAttributes: "../docs/search-attributes.md",
+    Limits: "../docs/limits.md",
     Emulator: "../docs/emulator.md",
     EmulatorFaults: "../docs/emulator-faults.md",
     Coordination: "../docs/coordination.md",
