@@ -13,9 +13,7 @@ use cdb_work::{
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::test_env::{
-    Applied, Process, Shop, TestEnv, applied, config, message, next, nothing, one_partition,
-};
+use crate::test_env::{Applied, Process, Shop, TestEnv, applied, config, message, next, nothing};
 
 fn three_attempts() -> WorkConfig {
     let mut settings = config();
@@ -473,38 +471,4 @@ async fn older_releases_read_messages_with_a_started_attempt_and_a_context() {
     let older: OlderMessage = serde_json::from_str(&stored).unwrap();
     assert_eq!((&*older.stream, older.attempts), ("a", 1));
     assert!(!older.body.is_empty());
-}
-
-#[tokio::test(start_paused = true)]
-async fn messages_that_cannot_be_claimed_keep_no_others_out() {
-    let env = TestEnv::start().await;
-    let mut settings = one_partition();
-    settings.most_held = 5;
-    settings.retry.max_attempts = 1;
-    let work = env.open(settings).await;
-    let now = work.immediate();
-    // A stream behind a message that is set aside, and streams that are not due.
-    for n in 1..=8 {
-        now.store(message("blocked", n)).await.unwrap();
-    }
-    now.report(next(&work).await.failed("no")).await.unwrap();
-    let tomorrow = env.shop.now() + Duration::from_secs(86_400);
-    for n in 1..=8 {
-        let later = message(&format!("later-{n}"), 1).not_before(tomorrow);
-        now.store(later).await.unwrap();
-    }
-    // Another process stores a message.
-    let other = env.open_share(one_partition(), 1, 2).await;
-    other.immediate().store(message("new", 1)).await.unwrap();
-    let claimed = next(&work).await;
-    assert_eq!(claimed.message().stream, "new");
-    now.report(claimed.done()).await.unwrap();
-    let aside = work.set_aside(10).await.unwrap();
-    work.redrive(&aside[0]).await.unwrap();
-    for n in 1..=8 {
-        let claimed = next(&work).await;
-        let message = claimed.message();
-        assert_eq!((&*message.stream, message.sequence), ("blocked", n));
-        now.report(claimed.done()).await.unwrap();
-    }
 }

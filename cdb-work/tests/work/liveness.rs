@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::attempts::Slots;
 use crate::recorded::Recorded;
-use crate::test_env::{TestEnv, applied, message, next};
+use crate::test_env::{TestEnv, applied, message, next, one_partition};
 
 /// More streams than a coordinator holds messages in memory.
 const STREAMS: usize = 5_100;
@@ -457,5 +457,39 @@ async fn a_suspect_whose_handler_runs_on_delays_the_next_suspect_by_half_a_minut
         println!("the next suspect waited for {waited:?}");
         assert!(waited > Duration::from_secs(28), "{waited:?}");
         assert!(waited < Duration::from_secs(33), "{waited:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_cannot_be_claimed_keep_no_others_out() {
+    let env = TestEnv::start().await;
+    let mut settings = one_partition();
+    settings.most_held = 5;
+    settings.retry.max_attempts = 1;
+    let work = env.open(settings).await;
+    let now = work.immediate();
+    // A stream behind a message that is set aside, and streams that are not due.
+    for n in 1..=8 {
+        now.store(message("blocked", n)).await.unwrap();
+    }
+    now.report(next(&work).await.failed("no")).await.unwrap();
+    let tomorrow = env.shop.now() + Duration::from_secs(86_400);
+    for n in 1..=8 {
+        let later = message(&format!("later-{n}"), 1).not_before(tomorrow);
+        now.store(later).await.unwrap();
+    }
+    // Another process stores a message.
+    let other = env.open_share(one_partition(), 1, 2).await;
+    other.immediate().store(message("new", 1)).await.unwrap();
+    let claimed = next(&work).await;
+    assert_eq!(claimed.message().stream, "new");
+    now.report(claimed.done()).await.unwrap();
+    let aside = work.set_aside(10).await.unwrap();
+    work.redrive(&aside[0]).await.unwrap();
+    for n in 1..=8 {
+        let claimed = next(&work).await;
+        let message = claimed.message();
+        assert_eq!((&*message.stream, message.sequence), ("blocked", n));
+        now.report(claimed.done()).await.unwrap();
     }
 }
