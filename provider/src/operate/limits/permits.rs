@@ -8,7 +8,7 @@ use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::{Instant, timeout};
 
-use super::share::{Division, divide, own, rate};
+use super::share::{Division, divide, is_alone, own, rate};
 use crate::error::{Error, Result};
 use crate::queue::local_queue::{Allowance, Demand, Key};
 use crate::queue::{CONCURRENCY, Services};
@@ -93,7 +93,10 @@ async fn round(services: &Services, runtime: &str, held: &mut HashMap<Key, Held>
                 if known.demand.cap != demand.cap {
                     known.renew_at = now;
                 } else if !is_paused(&demand)
-                    && !has_all(known, runtime)
+                    && known
+                        .stored
+                        .as_ref()
+                        .is_some_and(|it| !is_alone(&it.document, runtime))
                     && wants_more(&known.demand)
                 {
                     known.ask_at = Some((known.written_at + PERMITS_ASKED).max(now));
@@ -125,15 +128,6 @@ async fn round(services: &Services, runtime: &str, held: &mut HashMap<Key, Held>
 /// Paused activities need no permits.
 fn is_paused(demand: &Demand) -> bool {
     demand.cap.running == Some(0)
-}
-
-/// Returns whether no other runtime has permits of the key.
-fn has_all(held: &Held, runtime: &str) -> bool {
-    let holders = held
-        .stored
-        .iter()
-        .flat_map(|stored| &stored.document.holders);
-    holders.into_iter().all(|holder| holder.runtime == runtime)
 }
 
 /// Renews the permits of a key, or gives them back if they are not needed any more.
@@ -211,11 +205,7 @@ async fn write(
 ) -> Result<Written> {
     let container = services.container();
     let empty = Permits::new(key);
-    let is_own = |permits: &Permits| {
-        let mut holders = permits.holders.iter();
-        holders.all(|holder| holder.runtime == runtime)
-    };
-    let mut known = known.filter(|stored| is_own(&stored.document));
+    let mut known = known.filter(|stored| is_alone(&stored.document, runtime));
     for _ in 0..MAX_ATTEMPTS {
         let stored = match known.take() {
             Some(stored) => Some(stored),

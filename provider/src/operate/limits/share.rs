@@ -65,6 +65,12 @@ pub(super) fn own<'a>(permits: &'a Permits, runtime: &str) -> Option<&'a Holder>
     holders.find(|holder| holder.runtime == runtime)
 }
 
+/// Returns whether no other runtime has permits.
+pub(super) fn is_alone(permits: &Permits, runtime: &str) -> bool {
+    let mut holders = permits.holders.iter();
+    holders.all(|holder| holder.runtime == runtime)
+}
+
 /// Returns the starts per second that a holder may use.
 pub(super) fn rate(holder: &Holder) -> f64 {
     f64::from(holder.starts) / MILLI
