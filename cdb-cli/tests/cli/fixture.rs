@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use cdb_client::ContainerClient;
-use cdb_model::{Document as _, Timestamp};
+use cdb_client::{ContainerChange, ContainerClient};
+use cdb_model::{Container as _, Document as _, Timestamp};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::coordination::{MemberDocument, MemberRecord};
 use cdb_provider::documents::{
@@ -272,4 +272,16 @@ pub(crate) async fn members(container: &ContainerClient<Durable>) {
         let member = Member::new("cdb:members", name, record);
         container.run(member.create()).await.expect("it is stored");
     }
+}
+
+/// Removes an index that the model needs from the container's policy.
+pub(crate) async fn remove_status_index(account: &Account) {
+    let mut policy = Durable::definition().indexing_policy;
+    policy
+        .included_paths
+        .retain(|path| path.path != "/status/?");
+    let change = ContainerChange::default().with_indexing_policy(policy);
+    let database = account.database();
+    let changed = database.change_container("duroxide", &change).await;
+    changed.expect("it is taken");
 }

@@ -6,12 +6,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use cdb_client::ContainerChange;
-use cdb_model::Container;
-use cdb_provider::documents::Durable;
 use serde_json::Value;
 
-use crate::fixture::{dead_intent, fill, members};
+use crate::fixture::{dead_intent, fill, members, remove_status_index};
 use crate::harness::{Account, cdb, snapshot};
 use crate::retrying::{Mixed, coordinator, fail, failing, failing_feed};
 
@@ -97,16 +94,7 @@ async fn every_json_answer_has_the_documented_members() {
     members(&container).await;
     dead_intent(&container).await;
     // A difference, so that the answers list one.
-    let mut policy = Durable::definition().indexing_policy;
-    policy
-        .included_paths
-        .retain(|path| path.path != "/status/?");
-    let change = ContainerChange::default().with_indexing_policy(policy);
-    let changed = account
-        .database()
-        .change_container("duroxide", &change)
-        .await;
-    changed.expect("it is taken");
+    remove_status_index(&account).await;
     let (messages, work, feeds) = (
         Account::empty().await,
         Account::empty().await,

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use cdb_client::{ContainerChange, ContainerClient};
+use cdb_client::ContainerClient;
 use cdb_emulator::{Effect, Fault};
-use cdb_model::{Container, Document as _, Patch, Query};
+use cdb_model::{Document as _, Patch, Query};
 use cdb_provider::coordination::{MemberDocument as _, MemberRecord, MembershipConfig};
 use cdb_provider::documents::{
     Durable, FIRST_DUE, Instance, IntentItem, IntentQueue, Member, OrchestratorItem, OutboxIntent,
@@ -24,7 +24,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::client::Client;
-use crate::fixture::{dead_intent, instance};
+use crate::fixture::{dead_intent, instance, remove_status_index};
 use crate::harness::{Account, long_locks};
 use crate::retrying::{coordinator, fail};
 use crate::{orchestration, rewind};
@@ -164,16 +164,7 @@ async fn a_message_of_ordered_work_is_set_aside() {
 #[tokio::test]
 async fn the_policy_lacks_an_index() {
     let (account, mut client) = operator().await;
-    let mut policy = Durable::definition().indexing_policy;
-    policy
-        .included_paths
-        .retain(|path| path.path != "/status/?");
-    let change = ContainerChange::default().with_indexing_policy(policy);
-    let changed = account
-        .database()
-        .change_container("duroxide", &change)
-        .await;
-    changed.expect("it is taken");
+    remove_status_index(&account).await;
     client
         .has_finding(&["policy", "`/status/?` is not indexed", "policy apply"])
         .await;
