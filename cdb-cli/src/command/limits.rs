@@ -25,7 +25,7 @@ enum LimitsCommand {
     List,
     /// Set the limit of activities, in place of an earlier one with the same selector
     ///
-    /// Runtimes learn of it within 10 s. What runs goes on. `--running 0` pauses activities until
+    /// Runtimes learn of it within 10 s. Running activities continue. `--running 0` pauses activities until
     /// the limit is removed or changed. The first limit raises the schema of the container to
     /// version 3, which versions without limits refuse to open.
     Set(SetLimit),

@@ -99,7 +99,7 @@ async fn lag_of(
     .ok()
 }
 
-/// A container of any documents, of which only the time is read.
+/// Any container: only the timestamps of its documents are read.
 struct AnyDocument;
 
 impl Container for AnyDocument {

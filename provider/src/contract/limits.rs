@@ -11,7 +11,7 @@ use crate::stored::documents::{Limits, Permits, Rule, Selector};
 impl CosmosDBProvider {
     /// Sets a limit of activities for all runtimes of the container, in place of one with the same
     /// selector. Other runtimes learn of it within 10 s; one that opens the container, before it
-    /// starts anything. What runs already, goes on. `by` is the operator, for the record.
+    /// starts anything. Running activities continue. `by` is the operator, for the record.
     ///
     /// From the first limit on, the container has schema version 3, which versions without limits
     /// refuse to open.

@@ -13,7 +13,7 @@ use crate::timing::LIMITS_SEARCH;
 pub(crate) enum Check {
     /// A probe or a read has looked for them.
     Recent,
-    /// Nobody has for [`LIMITS_SEARCH`].
+    /// The last look is older than [`LIMITS_SEARCH`].
     Due,
 }
 
@@ -39,7 +39,7 @@ impl KnownLimits {
     }
 
     /// Returns whether it is time to look for newer rules. The caller does so.
-    #[must_use = "nobody else looks for them"]
+    #[must_use = "the caller reads the rules"]
     pub(crate) fn take_check(&self) -> Check {
         let now = Instant::now();
         let mut checked_at = self.checked_at.lock();

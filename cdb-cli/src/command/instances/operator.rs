@@ -1,4 +1,4 @@
-//! The operator whom a change records.
+//! The name of the operator, for the record of a change.
 
 use clap::Args;
 

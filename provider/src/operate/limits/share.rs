@@ -86,9 +86,9 @@ fn milli(rate: f64) -> u32 {
     milli.max(1)
 }
 
-/// Returns the share of a runtime, max-min fair: nobody gets more while another one gets less than
-/// it wants. What is left is divided equally, because a demand grows. What cannot be divided goes
-/// to each in turn.
+/// Returns the max-min fair share of a runtime: no runtime gets more than an equal part while another
+/// one gets less than it wants. The rest is divided equally, because demands grow. A permit that
+/// cannot be divided goes to one runtime after the other.
 fn fair_share(most: u32, runtime: &str, wants: &[(&str, u32)], now: Timestamp) -> u32 {
     let turn = u128::from(now.as_millis()) / PERMITS_ROTATE.as_millis();
     let place = |name: &str| dispatch_slot(&format!("{turn}:{name}"));

@@ -82,7 +82,7 @@ pub(crate) struct Demand {
 }
 
 impl Demand {
-    /// Returns what a key uses that is not known.
+    /// Returns the demand of a key that nothing uses.
     pub(crate) fn nothing(key: &Key) -> Self {
         let cap = Cap {
             key: key.clone(),
@@ -403,7 +403,7 @@ impl<K: Clone> Limiter<K> {
         self.reached = self.reached.max(tag);
     }
 
-    /// Notes that no item is ready: nobody has an advantage from then on.
+    /// Notes that no item is ready: all keys begin anew.
     pub(super) fn nothing_ready(&mut self) {
         self.tags.clear();
     }
