@@ -43,8 +43,8 @@ pub(crate) enum Command {
     Policy(PolicyArgs),
     /// Show the document types and the index that serves each query
     Model(ModelArgs),
-    /// List, show, cancel and delete orchestration instances
-    Instances(InstancesArgs),
+    /// List, show, cancel, pause and delete orchestration instances
+    Instances(Box<InstancesArgs>),
     /// Show the length of each queue and the age of its oldest item
     Queues(QueuesArgs),
     /// List undelivered messages, with the errors of failed attempts

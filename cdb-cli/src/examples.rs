@@ -79,6 +79,20 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "instances pause",
+        &[
+            "instances pause order-1 --tree --yes",
+            "instances pause --where customer=ada --yes",
+        ],
+    ),
+    (
+        "instances resume",
+        &[
+            "instances resume order-1 --tree --yes",
+            "instances resume --paused --yes",
+        ],
+    ),
+    (
         "instances restart",
         &[
             "instances restart order-1 --yes",

@@ -60,10 +60,10 @@ pub use cdb_coordination::{
 };
 pub use cdb_derive::SearchAttributes;
 pub use config::CosmosDBProviderConfig;
-pub use operate::InstanceSearch;
 pub use operate::admin::Purge;
 pub use operate::replay;
 pub use operate::rewind::{Fork, Restart, Rewound};
+pub use operate::{Extent, InstanceSearch};
 pub use provider::CosmosDBProvider;
 pub use stored::attributes::{Attribute, AttributesError, SearchAttributes};
 #[doc(hidden)]

@@ -28,6 +28,7 @@ mod network;
 mod outbox;
 mod own_container;
 mod partitions;
+mod pauses;
 mod payload;
 mod policy;
 mod reconciler;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
-use cdb_provider::Restart;
 use cdb_provider::documents::Status;
+use cdb_provider::{Extent, Restart};
 use serde::{Deserialize, Serialize};
 
 use super::api::{dead_letter_id, gone};
@@ -69,6 +69,24 @@ pub(super) async fn cancel(
     orchestrations.instance(&id).await?;
     orchestrations.client.cancel_instance(&id, reason).await?;
     Ok(done("the instance ends at its next turn"))
+}
+
+pub(super) async fn pause(
+    State(dashboard): State<Arc<Dashboard>>,
+    Path(id): Path<String>,
+) -> Answer {
+    let provider = &dashboard.orchestrations()?.provider;
+    provider.pause(&id, Extent::Alone, OPERATOR).await?;
+    Ok(done("the instance is paused; running activities go on"))
+}
+
+pub(super) async fn resume(
+    State(dashboard): State<Arc<Dashboard>>,
+    Path(id): Path<String>,
+) -> Answer {
+    let provider = &dashboard.orchestrations()?.provider;
+    provider.resume(&id, Extent::Alone).await?;
+    Ok(done("the instance is resumed"))
 }
 
 pub(super) async fn raise(

@@ -116,6 +116,7 @@ impl Filters {
                 version: text(&self.version),
                 custom_status: text(&self.custom_status),
                 text: text(&self.text),
+                paused: false,
             },
         })
     }

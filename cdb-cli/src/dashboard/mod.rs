@@ -44,6 +44,8 @@ fn routes(dashboard: Arc<Dashboard>) -> Router {
         .route("/api/instances/{id}/tree", get(api::tree))
         .route("/api/instances/{id}/live", get(live::instance))
         .route("/api/instances/{id}/cancel", post(actions::cancel))
+        .route("/api/instances/{id}/pause", post(actions::pause))
+        .route("/api/instances/{id}/resume", post(actions::resume))
         .route("/api/instances/{id}/raise", post(actions::raise))
         .route("/api/instances/{id}/restart", post(actions::restart))
         .route("/api/instances/{id}/rewind", post(actions::rewind))

@@ -435,11 +435,8 @@ impl Detail {
             "orchestration: {} {version}",
             short(&row.orchestration, 80)
         )?;
-        writeln!(
-            f,
-            "status:        {}, execution {}",
-            row.status, row.execution
-        )?;
+        let (status, execution) = (&row.status, row.execution);
+        writeln!(f, "status:        {status}, execution {execution}")?;
         if let Some(parent) = &row.parent {
             writeln!(f, "parent:        {}", short(parent, 200))?;
         }
@@ -447,6 +444,9 @@ impl Detail {
         writeln!(f, "last turn:     {}", row.updated_at)?;
         if let Some(completed) = row.completed_at {
             writeln!(f, "completed:     {completed}")?;
+        }
+        if let Some(paused) = &row.paused {
+            writeln!(f, "paused:        by {} at {}", paused.by, paused.at)?;
         }
         match self.locked_until {
             Some(until) => writeln!(f, "lock:          for {}", span(until.since(self.now)))?,

@@ -8,7 +8,7 @@ use cdb_model::{
     CompositeIndexPath, Criterion, Explain, Filter, IndexingPolicy, Order, Query, SortCriterion,
     Timestamp,
 };
-use cdb_provider::documents::{AttributeValue, Durable, Instance, Status};
+use cdb_provider::documents::{AttributeValue, Durable, Instance, OperatorAction, Status};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -61,6 +61,8 @@ pub(crate) struct UnindexedFilter {
     pub custom_status: Option<String>,
     /// A text in the id or the orchestration's name.
     pub text: Option<String>,
+    /// Whether only paused instances are accepted.
+    pub paused: bool,
 }
 
 /// An instance in a list.
@@ -81,6 +83,9 @@ pub(crate) struct Row {
     pub updated_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
+    /// The operator's pause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paused: Option<OperatorAction>,
     /// The request units that the instance has been charged, without its last commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_units: Option<f64>,
@@ -123,6 +128,7 @@ impl Row {
             created_at: instance.created_at,
             updated_at: instance.updated_at,
             completed_at: instance.completed_at,
+            paused: instance.paused,
             request_units: instance.request_units,
             error: None,
             waits_for: None,
@@ -226,6 +232,7 @@ impl UnindexedFilter {
                 .as_ref()
                 .is_none_or(|wanted| Some(wanted) == version)
             && self.text.as_ref().is_none_or(has)
+            && (!self.paused || instance.paused.is_some())
     }
 }
 

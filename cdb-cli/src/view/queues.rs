@@ -8,7 +8,7 @@ use std::time::Duration;
 use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
 use cdb_provider::documents::{
-    Durable, FIRST_DUE, NEVER, OrchestratorItem, OutboxIntent, WorkerItem,
+    Durable, FIRST_DUE, NEVER, OrchestratorItem, OutboxIntent, PAUSED, WorkerItem,
 };
 use futures::try_join;
 use serde::Serialize;
@@ -107,7 +107,7 @@ async fn count(container: &ContainerClient<Durable>) -> Result<[u64; 5], cdb_cli
     let now = container.now();
     let messages = || Query::<OrchestratorItem>::across_partitions();
     let due = messages().filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now));
-    let later = OrchestratorItem::VISIBLE_AT.gt(now) & OrchestratorItem::VISIBLE_AT.lt(NEVER);
+    let later = OrchestratorItem::VISIBLE_AT.gt(now) & OrchestratorItem::VISIBLE_AT.lt(PAUSED);
     let later = messages().filter(later);
     let activities = || Query::<WorkerItem>::across_partitions();
     let free = activities().filter(WorkerItem::VISIBLE_AT.between(FIRST_DUE, now));

@@ -60,6 +60,8 @@ fn is_zero(number: &usize) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Kind {
+    /// An operator has paused the instance.
+    Paused,
     /// A runtime executes a turn.
     Busy,
     /// A message is due, and no runtime fetches it.
@@ -121,6 +123,9 @@ async fn wait(
     instance: &Instance,
     unserved: &Unserved,
 ) -> Result<Option<WaitsFor>, Failure> {
+    if instance.paused.is_some() {
+        return Ok(Some(WaitsFor::of(Kind::Paused)));
+    }
     if locked_until(instance, orchestrations.container.now()).is_some() {
         return Ok(Some(WaitsFor::of(Kind::Busy)));
     }
@@ -177,6 +182,7 @@ impl Unserved {
 impl fmt::Display for WaitsFor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
+            Kind::Paused => "paused",
             Kind::Busy => "busy",
             Kind::Runtime => "no runtime",
             Kind::Event => "event",

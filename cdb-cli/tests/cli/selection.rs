@@ -5,6 +5,7 @@ use cdb_client::ContainerClient;
 use cdb_model::{Document as _, Query};
 use cdb_provider::documents::{Durable, HistorySegment, OrchestratorItem};
 use duroxide::{Event, EventKind};
+use serde_json::Value;
 
 use crate::fixture::fill;
 use crate::harness::Account;
@@ -152,4 +153,37 @@ async fn a_restart_starts_the_orchestration_with_the_first_input() {
     pruned.complains("`--input`");
     let running = account.cdb("instances restart order-2 --yes").await;
     running.complains("`order-2` is running");
+}
+
+#[tokio::test]
+async fn a_paused_instance_is_shown_and_found_until_it_is_resumed() {
+    let account = Account::start().await;
+    fill(&account).await;
+    let planned = account.cdb("instances pause order-2 --dry-run").await;
+    planned.prints("would pause 1 instance\n");
+    let paused = account
+        .cdb("instances pause order-2 --tree --by ada --yes")
+        .await;
+    // With the child that it waits for.
+    assert_eq!(paused.out, "paused 2 instances\n", "{paused:?}");
+    let shown = account.cdb("instances show order-2").await;
+    shown.prints("paused:        by ada at ");
+    let listed = account.cdb("instances list").await;
+    listed.prints(" paused ");
+    let found = account.cdb("instances list --paused --json").await;
+    let found: Value = serde_json::from_str(&found.out).expect("JSON");
+    let found: Vec<_> = found["instances"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .collect();
+    let ids: Vec<_> = found.iter().map(|row| &row["id"]).collect();
+    assert_eq!(ids, ["order-2::sub::4", "order-2"], "{found:?}");
+    assert_eq!(found[0]["paused"]["by"], "ada");
+    let resumed = account.cdb("instances resume --paused --yes").await;
+    assert_eq!(resumed.out, "resumed 2 instances\n", "{resumed:?}");
+    let again = account.cdb("instances resume order-2 --yes").await;
+    assert_eq!(again.out, "resumed 0 instances\n", "{again:?}");
+    let ended = account.cdb("instances pause order-3 --yes").await;
+    ended.complains("`order-3` has ended");
 }

@@ -13,7 +13,7 @@ use super::ack::{abandon, ack};
 use super::renew::renew;
 use crate::error::{Error, Result};
 use crate::queue::Services;
-use crate::queue::activities::lock::{lock_patch, locked, unlock_until};
+use crate::queue::activities::lock::{held_back, lock_patch, locked, unlock_until};
 use crate::queue::activities::{Activities, KnownActivity, Scope, WorkLock, WorkerCapability};
 use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
@@ -113,6 +113,21 @@ async fn try_lock(
         return Ok(None);
     }
     let instance_id = &item.document.instance_id;
+    if item.document.paused.is_some() {
+        // It ran when its instance was paused, and its worker has not ended it.
+        let held = services
+            .container()
+            .run(held_back(&item.document).at(&item));
+        match services.attempt(instance_id, held).await {
+            Ok(Err(error)) if !error.is_precondition_failed() => {
+                tracing::debug!(id = %item.id, %error, "an activity was not held back");
+                guard.back_off(ACTIVITY_UNANSWERED, KnownActivity::forget);
+            }
+            Ok(_) => guard.release(KnownActivity::forget),
+            Err(backoff) => guard.unanswered(backoff, KnownActivity::forget),
+        }
+        return Ok(None);
+    }
     let attempt = attempt(services, &guard, &item, request);
     let attempted = match services.attempt(instance_id, attempt).await {
         Ok(attempted) => attempted,

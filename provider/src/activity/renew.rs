@@ -35,7 +35,6 @@ pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration
             services.queues.sessions.touch(&lock.item.document).await;
             Ok(())
         }
-        // Renewed or not: the caller renews again well before the lock expires.
         Kept::Held(_) => Ok(()),
         Kept::Lost => {
             services.activities().finish(&mut lock);
@@ -63,12 +62,21 @@ async fn extend(
                 item.locked_until = Some(until);
                 item.visible_at = until;
                 lock.item.etag = etag.clone();
-                let until = services.store.local_time(until);
-                services.activities().local().extend(&lock.token, until);
             }
-            Ok(Kept::Held(stored)) => lock.item = Stored::clone(stored),
-            Ok(Kept::Lost) | Err(_) => {}
+            Ok(Kept::Held(stored)) => {
+                lock.item = Stored::clone(stored);
+                // An operator has paused or resumed the instance, or the renewal did not arrive.
+                if lock.item.document.locked_until < Some(until)
+                    && may_wait(&services.store, lock, true).await
+                {
+                    continue;
+                }
+            }
+            Ok(Kept::Lost) | Err(_) => return kept,
         }
+        let until = lock.item.document.locked_until.unwrap_or_default();
+        let until = services.store.local_time(until);
+        services.activities().local().extend(&lock.token, until);
         return kept;
     }
 }

@@ -5,6 +5,7 @@ use duroxide::providers::ProviderError;
 
 use crate::error::InOperation as _;
 use crate::operate::dead_letters;
+use crate::operate::pause::{self, Extent};
 use crate::operate::rewind::{self, Fork, Restart, Rewound};
 use crate::provider::CosmosDBProvider;
 use crate::stored::documents::OutboxIntent;
@@ -85,6 +86,60 @@ impl CosmosDBProvider {
     ) -> Result<(), ProviderError> {
         let restarted = rewind::restart(&self.services, instance, restart, by);
         restarted.await.in_operation("restart")
+    }
+
+    /// Pauses a running instance: until it is resumed, no turn and no activity of it starts. Messages
+    /// and timers wait, and running activities go on. Returns the instances that were not paused
+    /// before. `by` is the operator, for the record.
+    ///
+    /// Sub-orchestrations are instances of their own; [`Extent::Tree`] pauses those that the
+    /// instance waits for, too. May be repeated after an interruption.
+    ///
+    /// From the first pause on, the container has schema version 3, as with a
+    /// [limit](Self::set_limit).
+    ///
+    /// # Errors
+    /// Fails when the instance does not exist or has ended. An instance that a runtime holds for
+    /// 10 s is a retryable error.
+    ///
+    /// ```
+    /// use cdb_provider::Extent;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let emulator = cdb_emulator::Emulator::start().await?;
+    /// # let store = cdb_provider::CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
+    /// # let now = store.container().now();
+    /// # use cdb_provider::documents::{Instance, Status};
+    /// # use cdb_provider::model::Document as _;
+    /// # let order = Instance { orchestration_name: "Order".to_owned(), status: Status::Running, history_documents: None, ..Instance::pending("order-7", now) };
+    /// # store.container().run(order.create()).await?;
+    /// assert_eq!(store.pause("order-7", Extent::Tree, "ada").await?, ["order-7"]);
+    /// assert_eq!(store.resume("order-7", Extent::Tree).await?, ["order-7"]);
+    /// # Ok(()) }
+    /// ```
+    pub async fn pause(
+        &self,
+        instance: &str,
+        extent: Extent,
+        by: &str,
+    ) -> Result<Vec<String>, ProviderError> {
+        let paused = pause::pause(&self.services, instance, extent, by);
+        paused.await.in_operation("pause")
+    }
+
+    /// Resumes a paused instance. What was due during the pause is due at once, in its order.
+    /// Returns the instances that were paused.
+    ///
+    /// # Errors
+    /// Fails when the instance does not exist. After an interruption it is still paused; resume it
+    /// again.
+    pub async fn resume(
+        &self,
+        instance: &str,
+        extent: Extent,
+    ) -> Result<Vec<String>, ProviderError> {
+        let resumed = pause::resume(&self.services, instance, extent);
+        resumed.await.in_operation("resume")
     }
 
     /// Returns up to `most` dead letters: messages between instances whose delivery was refused too

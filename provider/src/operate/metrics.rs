@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::error::Result;
 use crate::stored::documents::{
-    Durable, Execution, FIRST_DUE, HistorySegment, Instance, NEVER, OrchestratorItem, Status,
+    Durable, Execution, FIRST_DUE, HistorySegment, Instance, OrchestratorItem, PAUSED, Status,
     WorkerItem,
 };
 use crate::timing::METRICS_AGE;
@@ -116,7 +116,7 @@ async fn queue_depths(container: &ContainerClient<Durable>) -> Result<QueueDepth
     let due_at = OrchestratorItem::VISIBLE_AT;
     let (messages, timers, activities) = futures::try_join!(
         count(container, due_at.between(FIRST_DUE, now)),
-        count(container, due_at.gt(now) & due_at.lt(NEVER)),
+        count(container, due_at.gt(now) & due_at.lt(PAUSED)),
         count(container, WorkerItem::VISIBLE_AT.between(FIRST_DUE, now)),
     )?;
     let depth = |count| usize::try_from(count).unwrap_or(usize::MAX);

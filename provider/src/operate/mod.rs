@@ -5,6 +5,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod housekeeping;
 pub(crate) mod limits;
 mod metrics;
+pub(crate) mod pause;
 pub mod replay;
 pub(crate) mod retention;
 pub(crate) mod rewind;
@@ -13,6 +14,7 @@ pub(crate) mod shutdown;
 pub(crate) mod stats;
 pub(crate) mod takeover;
 
+pub use pause::Extent;
 pub use search::InstanceSearch;
 
 pub(crate) use metrics::Metrics;

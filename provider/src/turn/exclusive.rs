@@ -1,11 +1,14 @@
 //! Locks an instance for a change by an operator, outside of the queues.
 
+use cdb_coordination::{Kept, keep};
+use cdb_model::Patch;
 use duroxide::providers::WorkItem;
 
 use super::{load, lock, renew};
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::instances::{Turn, release};
+use crate::stored::documents::{Instance, OperatorAction};
 use crate::timing::{OPERATOR_ATTEMPTS, OPERATOR_LOCK, RETRY_PAUSE};
 
 /// A turn of an operator. The caller commits it, or releases it.
@@ -25,7 +28,42 @@ impl ExclusiveTurn {
         renew::while_doing(services, &mut self.0, work).await
     }
 
-    /// Releases the lock after an error.
+    /// Stores the pause of the instance, or its end.
+    ///
+    /// # Errors
+    /// Fails when the write fails, or the lock is lost.
+    pub(crate) async fn set_paused(
+        &mut self,
+        services: &Services,
+        paused: Option<OperatorAction>,
+    ) -> Result<()> {
+        let patch = Patch::<Instance>::new().set(Instance::PAUSED, paused.clone());
+        for _ in 0..OPERATOR_ATTEMPTS {
+            let Some(held) = self.0.instance.stored() else {
+                break;
+            };
+            match keep(services.container(), &held, &patch).await? {
+                Kept::Written(etag) => {
+                    self.0.advance(
+                        Instance {
+                            paused,
+                            ..held.document
+                        },
+                        etag,
+                    );
+                    return Ok(());
+                }
+                // A renewal has changed the version, or this write whose answer was lost.
+                Kept::Held(stored) => self.0.advance(stored.document, stored.etag),
+                Kept::Lost => break,
+            }
+        }
+        Err(Error::LockLost(
+            "another runtime took it, or it was deleted",
+        ))
+    }
+
+    /// Releases the lock without a commit.
     pub(crate) async fn release(self, services: &Services) {
         release::unlock(&services.store, &self.0).await;
     }

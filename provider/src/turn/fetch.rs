@@ -9,6 +9,7 @@ use duroxide::providers::DispatcherCapabilityFilter;
 
 use super::hand_out::{self, Fetched};
 use super::load::{self, Loaded};
+use super::paused::{HeldBack, hold_back};
 use super::{lock, orphans};
 use crate::error::Result;
 use crate::queue::Services;
@@ -281,6 +282,14 @@ async fn check_runnable(
     let held = instance.and_then(|instance| Attempted::if_held(instance, &services.store));
     if held.is_some() {
         return Ok(held);
+    }
+    if let Some(paused) = loaded.paused() {
+        return Ok(Some(
+            match hold_back(&services.store, paused, &loaded.messages).await? {
+                HeldBack::Yes => Attempted::Nothing,
+                HeldBack::Outdated => Attempted::held(None),
+            },
+        ));
     }
     let newest = loaded.newest_due();
     let mut missing = loaded.messages.iter().filter_map(|message| {

@@ -125,6 +125,12 @@ impl Loaded {
         instance.is_some_and(|stored| !stored.document.is_lockable(now))
     }
 
+    /// Returns the instance if it is paused.
+    pub(super) fn paused(&self) -> Option<&Stored<Instance>> {
+        let instance = self.instance.as_ref();
+        instance.filter(|stored| stored.document.paused.is_some())
+    }
+
     /// Returns whether the orchestration has ended, so that no turn follows.
     pub(super) fn is_over(&self) -> bool {
         let instance = self.instance.as_ref();

@@ -11,6 +11,7 @@ mod hand_out;
 mod load;
 mod lock;
 mod orphans;
+mod paused;
 mod renew;
 
 pub(crate) use abandon::abandon;

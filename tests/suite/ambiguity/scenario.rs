@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use duroxide::providers::PruneOptions;
+use cdb_provider::Extent;
+use duroxide::providers::{ProviderError, PruneOptions};
 use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::TestEnv;
+use crate::harness::{TestEnv, Wait};
 
 /// A workload and its expected result.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,8 @@ pub(super) enum Scenario {
     Detached,
     /// A tree is deleted when it has ended.
     Delete,
+    /// A tree is paused and resumed, each until it succeeds.
+    Pause,
 }
 
 /// The number of activity runs.
@@ -59,6 +62,7 @@ impl Scenario {
             Self::Queue => queue(env, id).await,
             Self::Cancel => cancel(env, id).await,
             Self::KeyValue => key_value(env, id).await,
+            Self::Pause => pause(env, id).await,
             Self::Detached => {
                 expect(env, id, "Detached", "sent").await;
                 assert_eq!(env.end_of("detached").await.as_deref(), Ok("1"));
@@ -76,7 +80,7 @@ impl Scenario {
     /// Returns how often its activities run without faults. `None` if a cancellation decides.
     pub(super) fn runs(self) -> Option<usize> {
         match self {
-            Self::Hello | Self::Detached => Some(1),
+            Self::Hello | Self::Detached | Self::Pause => Some(1),
             Self::FanOut => Some(5),
             Self::Again => Some(3),
             Self::Parent | Self::Delete | Self::Session => Some(2),
@@ -134,6 +138,24 @@ async fn cancel(env: &TestEnv, id: &str) {
     for instance in [id, "child"] {
         let ended = env.end_of(instance).await;
         assert!(ended.is_err(), "{ended:?}");
+    }
+}
+
+async fn pause(env: &TestEnv, id: &str) {
+    let (provider, tree) = (&env.provider, Extent::Tree);
+    env.begin(id, "Above", "").await;
+    env.until_subscribed("child", "Go").await;
+    until_done(async || provider.pause(id, tree, "ada").await.map(drop)).await;
+    env.raise("child", "Go", "now").await;
+    until_done(async || provider.resume(id, tree).await.map(drop)).await;
+    assert_eq!(env.end_of(id).await.as_deref(), Ok("now"));
+}
+
+/// Repeats a change of an operator whose requests fail.
+async fn until_done(mut change: impl AsyncFnMut() -> Result<(), ProviderError>) {
+    let mut wait = Wait::begin();
+    while let Err(error) = change().await {
+        assert!(error.is_retryable() && !wait.is_over(), "{error}");
     }
 }
 
@@ -202,6 +224,10 @@ fn orchestrations() -> OrchestrationRegistry {
             // A second event would arrive now.
             ctx.schedule_timer(Duration::from_millis(200)).await;
             Ok(data)
+        })
+        .register("Above", |ctx: OrchestrationContext, _: String| async move {
+            let child = ctx.schedule_sub_orchestration_with_id("Event", "child", "");
+            ctx.schedule_activity("Echo", child.await?).await
         })
         .register("Queue", run_queue)
         .register("Wait", run_wait)

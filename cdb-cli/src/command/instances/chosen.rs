@@ -125,6 +125,15 @@ impl Batches<'_> {
         self
     }
 
+    /// Limits a selection to paused instances.
+    #[must_use]
+    pub(super) fn paused(mut self) -> Self {
+        if let Remaining::Selected(filter, _) = &mut self.remaining {
+            filter.unindexed.paused = true;
+        }
+        self
+    }
+
     /// Reads the next instances. A batch may be empty; `None` is the end. Ids are one batch, so
     /// that a missing instance is reported before any change.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Row>>, Failure> {

@@ -12,8 +12,8 @@ use super::select::State;
 use crate::exit::Failure;
 use crate::view::instances::Row;
 
-/// The number of cancellations that are sent at the same time.
-const CONCURRENT: usize = 16;
+/// The number of instances that are changed at the same time.
+pub(super) const CONCURRENT: usize = 16;
 
 #[derive(Debug, Args)]
 pub(super) struct Cancel {

@@ -4,6 +4,7 @@ mod change;
 mod chosen;
 mod end;
 mod operator;
+mod pause;
 mod replay;
 mod report;
 mod restart;
@@ -17,6 +18,7 @@ pub(crate) use self::operator::Operator;
 
 use crate::command::instances::change::ChangeArgs;
 use crate::command::instances::end::{Cancel, Delete, Prune};
+use crate::command::instances::pause::{Pause, Resume};
 use crate::command::instances::replay::ReplayInstances;
 use crate::command::instances::restart::RestartInstances;
 use crate::command::instances::rewind::{ForkInstance, Rewind};
@@ -79,6 +81,10 @@ enum InstancesCommand {
     },
     /// Cancel instances; each ends at its next turn
     Cancel(ChangeArgs<Cancel>),
+    /// Pause running instances: none of their turns and activities starts until they are resumed
+    Pause(ChangeArgs<Pause>),
+    /// Resume paused instances: what was due meanwhile is due at once
+    Resume(ChangeArgs<Resume>),
     /// Start the orchestrations of ended instances again, as new instances
     Restart(ChangeArgs<RestartInstances>),
     /// Continue failed instances from before their failure: failed activities run again, completed
@@ -145,6 +151,8 @@ pub(crate) async fn run(
             Ok(Exit::Ok)
         }
         InstancesCommand::Cancel(cancel) => cancel.run(&orchestrations, console).await,
+        InstancesCommand::Pause(pause) => pause.run(&orchestrations, console).await,
+        InstancesCommand::Resume(resume) => resume.run(&orchestrations, console).await,
         InstancesCommand::Restart(restart) => restart.run(&orchestrations, console).await,
         InstancesCommand::Rewind(rewind) => rewind.run(&orchestrations, console).await,
         InstancesCommand::Fork(fork) => fork.run(&orchestrations, console).await,

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use duroxide::providers::{DeleteInstanceResult, PruneResult};
+use duroxide::providers::{DeleteInstanceResult, ProviderError, PruneResult};
 use serde::Serialize;
 
-use crate::exit::Exit;
+use super::chosen::Chosen;
+use crate::exit::{Exit, Failure};
 use crate::output::counted;
 
 /// The result of a change.
@@ -62,6 +63,26 @@ impl Counts {
         self.instances += result.instances_processed;
         self.executions += result.executions_deleted;
         self.events += result.events_deleted;
+    }
+}
+
+impl Outcomes {
+    /// Adds what became of a chosen instance: the instances that were changed. One instance that is
+    /// refused does not stop the others; the next run finds it again.
+    ///
+    /// # Errors
+    /// When the only chosen instance is refused.
+    pub(super) fn add(
+        &mut self,
+        changed: Result<Vec<String>, ProviderError>,
+        chosen: &Chosen,
+    ) -> Result<(), Failure> {
+        match changed {
+            Ok(changed) => self.instances += changed.len() as u64,
+            Err(refused) if chosen.is_single() => return Err(refused.into()),
+            Err(refused) => self.refused.push(refused.message),
+        }
+        Ok(())
     }
 }
 

@@ -95,12 +95,9 @@ impl Change for Rewind {
     async fn apply(&self, rows: Vec<Row>, to: &mut Context<'_, Outcomes>) -> Result<(), Failure> {
         let provider = &to.orchestrations.provider;
         for row in rows {
-            match provider.rewind(&row.id, &self.operator.by).await {
-                Ok(_) => to.report.instances += 1,
-                Err(refused) if to.chosen.is_single() => return Err(refused.into()),
-                // One instance must not stop the others; the next run finds it again.
-                Err(refused) => to.report.refused.push(refused.message),
-            }
+            let rewound = provider.rewind(&row.id, &self.operator.by).await;
+            let rewound = rewound.map(|course| vec![course.instance]);
+            to.report.add(rewound, to.chosen)?;
         }
         Ok(())
     }

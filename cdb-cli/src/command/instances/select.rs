@@ -92,7 +92,7 @@ pub(super) struct Filters {
     /// 'code="100"'
     #[arg(long = "where", value_name = "NAME=VALUE", value_parser = attribute_filter::parse)]
     attributes: Vec<Criterion>,
-    /// Only instances of this orchestration. No index serves this filter, nor the next two: the
+    /// Only instances of this orchestration. No index serves this filter, nor the next three: the
     /// command reads all instances that pass the other filters
     #[arg(long, value_name = "NAME")]
     orchestration: Option<String>,
@@ -102,6 +102,9 @@ pub(super) struct Filters {
     /// Only instances with this text in the id or the orchestration's name
     #[arg(long = "match", value_name = "TEXT")]
     text: Option<String>,
+    /// Only paused instances
+    #[arg(long)]
+    paused: bool,
 }
 
 // No docs on the variants: clap would show the whole help in its long form.
@@ -135,6 +138,7 @@ impl Filters {
             && self.orchestration.is_none()
             && self.orchestration_version.is_none()
             && self.text.is_none()
+            && !self.paused
     }
 
     /// Returns the filter at a time, from which ages count.
@@ -150,6 +154,7 @@ impl Filters {
                 orchestration: self.orchestration.clone(),
                 version: self.orchestration_version.clone(),
                 text: self.text.clone(),
+                paused: self.paused,
                 ..UnindexedFilter::default()
             },
             ..ListFilter::default()

@@ -61,6 +61,7 @@ function facts(detail) {
     detail.lockedUntil && fact("Lock", `for ${span(detail.lockedUntil - detail.now)}`),
     fact("Slot", String(detail.slot)),
     detail.requestUnits && fact("Charge", `${detail.requestUnits} RU, without the last commit`),
+    detail.paused && fact("Paused", [`by ${detail.paused.by}, `, time(detail.paused.at)]),
     detail.origin && fact("Origin", recorded(detail.origin)),
     detail.executions.filter((past) => past.rewound).map((past) => fact(`Execution ${past.execution}`, recorded(past.rewound))),
     detail.attributes && fact("Attributes", Object.entries(detail.attributes).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(", ")),
@@ -85,6 +86,8 @@ function actions(turn, detail, path) {
   return [h("h3", {}, "Actions"), h("form", { onsubmit: raise },
     !ended && h("button", { type: "button", class: "grave", onclick: () => sure(`Cancel ${detail.id}?`,
       () => act("cancel", { reason: "cancelled in the dashboard" })) }, "Cancel"),
+    !ended && (detail.paused ? h("button", { type: "button", onclick: () => act("resume", {}) }, "Resume")
+      : h("button", { type: "button", onclick: () => act("pause", {}) }, "Pause")),
     detail.status === "Failed" && !detail.parent && h("button", { type: "button", onclick: () => act("rewind", {}) }, "Rewind"),
     ended && h("button", { type: "button", onclick: restart }, "Restart"),
     h("button", { type: "button", class: "grave", onclick: () => sure(`Delete ${detail.id} and its sub-orchestrations?`,

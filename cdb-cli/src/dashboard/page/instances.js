@@ -42,6 +42,8 @@ const running = (rows) => {
 };
 const actions = [
   { name: "Cancel", path: path("cancel"), body: () => ({ reason: "cancelled in the dashboard" }), able: runs, grave: true },
+  { name: "Pause", path: path("pause"), body: () => ({}), able: (row) => runs(row) && !row.paused },
+  { name: "Resume", path: path("resume"), body: () => ({}), able: (row) => runs(row) && row.paused },
   { name: "Rewind", path: path("rewind"), body: () => ({}), able: (row) => row.status === "Failed" && !row.parent },
   { name: "Restart", path: path("restart"), body: () => ({}), able: (row) => !runs(row) },
   { name: "Delete", path: path("delete"), body: (row) => ({ force: runs(row) }), note: running, grave: true },

@@ -6,7 +6,7 @@ use cdb_model::{Patch, Stored, Timestamp};
 
 use crate::error::Result;
 use crate::stored::Store;
-use crate::stored::documents::WorkerItem;
+use crate::stored::documents::{PAUSED, WorkerItem};
 
 /// Returns the activity with a new lock.
 pub(crate) fn locked(
@@ -43,6 +43,15 @@ pub(crate) async fn unlock_until(
     stored.etag = written.etag;
     stored.document = item;
     Ok(stored)
+}
+
+/// Returns the patch that holds back an activity of a paused instance, which is free.
+pub(crate) fn held_back(free: &WorkerItem) -> Patch<WorkerItem> {
+    let due_at = free.paused.unwrap_or(free.visible_at);
+    Patch::<WorkerItem>::new()
+        .set(WorkerItem::PAUSED, Some(due_at))
+        .set(WorkerItem::VISIBLE_AT, PAUSED)
+        .set(WorkerItem::RESERVED, false)
 }
 
 /// Returns the patch that changes the lock of an activity.

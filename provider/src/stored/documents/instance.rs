@@ -107,6 +107,9 @@ pub struct Instance {
     /// The operator's change that created the instance: a fork or a restart of another one.
     #[serde(default, alias = "forked", skip_serializing_if = "Option::is_none")]
     pub origin: Option<OperatorAction>,
+    /// The operator's pause. While there is one, no turn and no activity of the instance starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<OperatorAction>,
     /// The request units that the instance has been charged, without its last commit. Absent on
     /// instances that older versions have written.
     #[serde(default, skip_serializing_if = "Option::is_none")]

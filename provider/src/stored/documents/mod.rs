@@ -50,7 +50,7 @@ pub(crate) use queue_item::{header, target_instance};
 pub(crate) use schema::gate;
 pub use schema::{FIRST_DUE, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey};
 pub use session::{Session, SessionKey};
-pub use trace::NEVER;
+pub use trace::{NEVER, PAUSED};
 
 /// The document types of a duroxide container. Extend it with other types:
 ///

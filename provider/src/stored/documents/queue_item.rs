@@ -75,6 +75,10 @@ pub struct OrchestratorItem {
     /// The operator's change that starts the instance with this message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<OperatorAction>,
+    /// The time at which it becomes visible once its paused instance is resumed. Until then,
+    /// `visible_at` is [`PAUSED`](super::PAUSED).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Timestamp>,
     /// The request units of the activity that the message completes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_units: Option<f64>,
@@ -126,9 +130,12 @@ impl OrchestratorItem {
         self.reserved.then_some(self.visible_at)
     }
 
-    /// Returns the time at which the message is due for the runtime that it is reserved for.
+    /// Returns the time at which the message is due for the runtime that it is reserved for, or for
+    /// its instance once that is resumed.
     pub fn due_at(&self) -> Timestamp {
-        if self.reserved {
+        if let Some(due_at) = self.paused {
+            due_at
+        } else if self.reserved {
             self.visible_at - MESSAGE_RESERVED
         } else {
             self.visible_at
@@ -224,6 +231,10 @@ pub struct WorkerItem {
     #[document(index)]
     #[serde(default)]
     pub tag: Option<String>,
+    /// The time at which it becomes visible once its paused instance is resumed. Until then,
+    /// `visible_at` is [`PAUSED`](super::PAUSED), or the end of a lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Timestamp>,
     /// What [limits](super::Rule) select the activity by, besides its tag. Missing on activities of
     /// earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -317,7 +328,8 @@ impl Lockable for WorkerItem {
     /// A reserved activity is lockable too, by the process that knows it. `duroxide-cdb` locks
     /// without moving `visible_at`.
     fn is_lockable(&self, now: Timestamp) -> bool {
-        (self.reserved || self.visible_at <= now)
+        self.paused.is_none()
+            && (self.reserved || self.visible_at <= now)
             && self.locked_until.is_none_or(|until| until <= now)
     }
 }

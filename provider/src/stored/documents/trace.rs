@@ -9,6 +9,10 @@ use crate::timing::REMEMBERED;
 /// four-digit year.
 pub const NEVER: Timestamp = Timestamp::from_millis(253_402_300_799_999);
 
+/// The due time of what a paused instance holds back: before [`NEVER`], so that it differs from a
+/// trace.
+pub const PAUSED: Timestamp = Timestamp::from_millis(253_402_300_799_998);
+
 /// The seconds for which a delivery is remembered: one day. An intent is deleted right after its
 /// delivery; the trace has to outlive failed deletions.
 #[expect(clippy::cast_possible_truncation, reason = "a constant below 2^32")]

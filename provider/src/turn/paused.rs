@@ -1,0 +1,44 @@
+//! Holds back what is due for a paused instance, so that polls do not find it again and again.
+
+use cdb_model::{Batch, Patch, Stored};
+
+use crate::error::Result;
+use crate::queue::instances::Message;
+use crate::stored::Store;
+use crate::stored::documents::{Durable, Instance, OrchestratorItem, PAUSED};
+
+/// Whether messages were held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HeldBack {
+    Yes,
+    /// The instance or a message has changed since it was read.
+    Outdated,
+}
+
+/// Holds back the messages of a turn. The batch also writes the pause again, on the version
+/// that was read: a message that is held back after the resumption would wait for ever.
+pub(super) async fn hold_back(
+    store: &Store,
+    instance: &Stored<Instance>,
+    messages: &[Message],
+) -> Result<HeldBack> {
+    let mut batch = Batch::<Durable>::new(&*instance.document.instance_id);
+    let paused = instance.document.paused.clone();
+    let again = Patch::<Instance>::new().set(Instance::PAUSED, paused);
+    batch.add(again.at(instance))?;
+    for message in messages {
+        let document = &message.stored.document;
+        let held = Patch::<OrchestratorItem>::new()
+            .set(OrchestratorItem::PAUSED, Some(document.due_at()))
+            .set(OrchestratorItem::VISIBLE_AT, PAUSED)
+            .set(OrchestratorItem::RESERVED, false);
+        batch.add(held.at(&message.stored))?;
+    }
+    match store.container.execute(&batch).await {
+        Ok(_) => Ok(HeldBack::Yes),
+        Err(error) if error.is_precondition_failed() || error.is_not_found() => {
+            Ok(HeldBack::Outdated)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,384 @@
+//! Paused instances: nothing of them starts, and nothing is lost. Time is simulated.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cdb_emulator::OperationKind;
+use cdb_model::Document as _;
+use cdb_provider::documents::{Instance, InstanceKey};
+use cdb_provider::{CosmosDBProvider, Extent};
+use cdb_tests::Backend;
+use duroxide::providers::{Provider, TagFilter, WorkItem};
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::runtime::{Runtime, RuntimeOptions};
+use duroxide::{
+    ActivityContext, Client, Either2, Event, EventKind, OrchestrationContext,
+    OrchestrationRegistry, OrchestrationStatus,
+};
+use tokio::time::sleep;
+
+use crate::harness::{end_of, eventually, next_activity, next_turn};
+use crate::several::{ack, enqueue, event, start};
+use crate::work_items::{activity_of, metadata_of, start_of, started};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Longer than every lock, every backoff and the activity.
+const LONG: Duration = Duration::from_secs(150);
+
+fn lock_time() -> Duration {
+    RuntimeOptions::default().worker_lock_timeout
+}
+
+/// The activities that have started, by input.
+type Started = Arc<Mutex<Vec<String>>>;
+
+/// A store with one runtime.
+struct Running {
+    backend: Backend,
+    provider: CosmosDBProvider,
+    client: Client,
+    runtime: Arc<Runtime>,
+    started: Started,
+}
+
+impl Running {
+    async fn start() -> Self {
+        let backend = Backend::start_simulated().await;
+        let provider = backend.provider().await;
+        let shared = Arc::new(provider.clone());
+        let started = Started::default();
+        let runtime = Runtime::start_with_options(
+            shared.clone(),
+            activities(&started),
+            orchestrations(),
+            RuntimeOptions::default(),
+        )
+        .await;
+        Self {
+            client: Client::new(shared),
+            backend,
+            provider,
+            runtime,
+            started,
+        }
+    }
+
+    async fn begin(&self, orchestration: &str) {
+        let begun = self.client.start_orchestration("main", orchestration, "");
+        begun.await.expect("it is started");
+    }
+
+    async fn raise(&self, instance: &str) {
+        let raised = self.client.raise_event(instance, "go", "");
+        raised.await.expect("it is raised");
+    }
+
+    async fn pause(&self, extent: Extent) -> Vec<String> {
+        let paused = self.provider.pause("main", extent, "ada").await;
+        paused.expect("it is paused")
+    }
+
+    async fn resume(&self, extent: Extent) -> Vec<String> {
+        let resumed = self.provider.resume("main", extent).await;
+        resumed.expect("it is resumed")
+    }
+
+    fn started(&self) -> Vec<String> {
+        self.started.lock().expect("no test has panicked").clone()
+    }
+
+    async fn output(&self) -> String {
+        match end_of(&self.client, "main").await {
+            OrchestrationStatus::Completed { output, .. } => output,
+            other => panic!("it has not completed: {other:?}"),
+        }
+    }
+
+    async fn stop(self) {
+        self.runtime.shutdown(None).await;
+        self.backend.stop().await;
+    }
+}
+
+/// Activities that take as many seconds as their input says.
+fn activities(started: &Started) -> ActivityRegistry {
+    let started = started.clone();
+    ActivityRegistry::builder()
+        .register("Step", move |_: ActivityContext, seconds: String| {
+            let mut started = started.lock().expect("no test has panicked");
+            started.push(seconds.clone());
+            async move {
+                sleep(SECOND * seconds.parse().expect("a number")).await;
+                Ok(seconds)
+            }
+        })
+        .build()
+}
+
+fn orchestrations() -> OrchestrationRegistry {
+    OrchestrationRegistry::builder()
+        .register("Steps", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_wait("go").await;
+            let first = ctx.schedule_activity("Step", "100").await?;
+            let second = ctx.schedule_activity("Step", "1").await?;
+            Ok(format!("{first} {second}"))
+        })
+        .register("Race", |ctx: OrchestrationContext, _: String| async move {
+            let timer = ctx.schedule_timer(SECOND * 60);
+            match ctx.select2(timer, ctx.schedule_wait("go")).await {
+                Either2::First(()) => Ok("timer".to_owned()),
+                Either2::Second(_) => Ok("event".to_owned()),
+            }
+        })
+        .register("Above", |ctx: OrchestrationContext, _: String| async move {
+            ctx.schedule_sub_orchestration_with_id("Steps", "below", "")
+                .await
+        })
+        .build()
+}
+
+async fn stored(provider: &CosmosDBProvider, instance: &str) -> Instance {
+    let read = provider.container().read(&InstanceKey::new(instance)).await;
+    read.expect("a read").expect("it exists").document
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_instance_starts_nothing_and_costs_no_writes() {
+    let on = Running::start().await;
+    on.begin("Steps").await;
+    sleep(SECOND).await;
+    assert_eq!(on.pause(Extent::Alone).await, ["main"]);
+    let paused = stored(&on.provider, "main").await.paused;
+    assert_eq!(paused.map(|paused| paused.by).as_deref(), Some("ada"));
+    on.raise("main").await;
+    sleep(SECOND * 10).await;
+    if let Some(emulator) = on.backend.emulator() {
+        emulator.reset_requests();
+        sleep(LONG).await;
+        let counts = emulator.requests().counts;
+        let written = [
+            OperationKind::Batch,
+            OperationKind::Patch,
+            OperationKind::Replace,
+        ];
+        assert!(
+            written.iter().all(|kind| !counts.contains_key(kind)),
+            "{counts:?}"
+        );
+    }
+    assert!(on.started().is_empty());
+    assert_eq!(
+        on.pause(Extent::Alone).await,
+        [""; 0],
+        "it was paused before"
+    );
+    assert_eq!(on.resume(Extent::Alone).await, ["main"]);
+    assert_eq!(
+        on.resume(Extent::Alone).await,
+        [""; 0],
+        "it was resumed before"
+    );
+    assert_eq!(on.output().await, "100 1");
+    on.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_activity_ends_once_and_the_next_one_waits() {
+    let on = Running::start().await;
+    on.begin("Steps").await;
+    sleep(SECOND).await;
+    on.raise("main").await;
+    eventually(async || !on.started().is_empty()).await;
+    on.pause(Extent::Alone).await;
+    sleep(LONG).await;
+    assert_eq!(on.started(), ["100"]);
+    on.resume(Extent::Alone).await;
+    assert_eq!(on.output().await, "100 1");
+    assert_eq!(on.started(), ["100", "1"]);
+    on.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_first_during_the_pause_is_first_after_it() {
+    for (raised_after, first) in [(30, "event"), (90, "timer")] {
+        let on = Running::start().await;
+        on.begin("Race").await;
+        sleep(SECOND).await;
+        on.pause(Extent::Alone).await;
+        sleep(SECOND * raised_after).await;
+        on.raise("main").await;
+        sleep(LONG).await;
+        on.resume(Extent::Alone).await;
+        assert_eq!(on.output().await, first);
+        on.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sub_orchestrations_are_paused_on_request_only() {
+    let on = Running::start().await;
+    on.begin("Above").await;
+    eventually(async || {
+        on.client
+            .get_orchestration_status("below")
+            .await
+            .is_ok_and(|status| !matches!(status, OrchestrationStatus::NotFound))
+    })
+    .await;
+    assert_eq!(on.pause(Extent::Alone).await, ["main"]);
+    on.raise("below").await;
+    eventually(async || !on.started().is_empty()).await;
+    assert_eq!(on.pause(Extent::Tree).await, ["below"]);
+    sleep(LONG).await;
+    assert_eq!(on.started(), ["100"]);
+    assert_eq!(on.resume(Extent::Tree).await, ["below", "main"]);
+    assert_eq!(on.output().await, "100 1");
+    on.stop().await;
+}
+
+/// Returns whether a provider finds a turn within a time.
+async fn finds_turn(provider: &CosmosDBProvider, time: Duration) -> bool {
+    let lock = RuntimeOptions::default().orchestrator_lock_timeout;
+    let found = provider.fetch_orchestration_item(lock, time, None).await;
+    found.expect("fetch").is_some()
+}
+
+/// Returns whether a provider finds an activity within a time.
+async fn finds_activity(provider: &CosmosDBProvider, time: Duration) -> bool {
+    let found = provider.fetch_work_item(lock_time(), time, None, &TagFilter::Any);
+    found.await.expect("fetch").is_some()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_has_not_started_yet_is_paused_with_its_tree() {
+    let backend = Backend::start_simulated().await;
+    let (provider, other) = (backend.provider().await, backend.provider().await);
+    enqueue(&provider, start_of("main", "Above")).await;
+    let (item, token, _) = next_turn(&provider, lock_time()).await;
+    let scheduled = EventKind::SubOrchestrationScheduled {
+        name: "Steps".to_owned(),
+        instance: "below".to_owned(),
+        input: String::new(),
+    };
+    let event = |id, kind| Event::with_event_id(id, item.instance.clone(), 1, None, kind);
+    let events = vec![event(1, started("Above", "")), event(2, scheduled)];
+    let mut child = start_of("main::below", "Steps");
+    if let WorkItem::StartOrchestration {
+        instance,
+        parent_instance,
+        parent_id,
+        ..
+    } = &mut child
+    {
+        "below".clone_into(instance);
+        *parent_instance = Some("main".to_owned());
+        *parent_id = Some(2);
+    }
+    let committed = provider.ack_orchestration_item(
+        &token,
+        1,
+        events,
+        vec![],
+        vec![child],
+        metadata_of("Above"),
+        vec![],
+    );
+    committed.await.expect("the turn is committed");
+    let paused = provider.pause("main", Extent::Tree, "ada").await;
+    assert_eq!(paused.expect("paused"), ["main", "below"]);
+    assert!(!finds_turn(&other, LONG).await);
+    let resumed = provider.resume("main", Extent::Tree).await;
+    assert_eq!(resumed.expect("resumed"), ["below", "main"]);
+    let (item, ..) = next_turn(&other, lock_time()).await;
+    assert_eq!(item.instance, "below");
+    backend.stop().await;
+}
+
+/// A committed instance, which the next messages reach.
+async fn committed(provider: &CosmosDBProvider, instance: &str) {
+    enqueue(provider, start(instance)).await;
+    let (item, token, _) = next_turn(provider, lock_time()).await;
+    ack(provider, &item, &token).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_whose_worker_dies_during_the_pause_runs_again_after_it() {
+    let backend = Backend::start_simulated().await;
+    let (provider, other) = (backend.provider().await, backend.provider().await);
+    committed(&provider, "main").await;
+    let enqueued = provider
+        .enqueue_for_worker(activity_of("main", 2, None))
+        .await;
+    enqueued.expect("it is stored");
+    let (_, _, attempt) = next_activity(&provider, lock_time(), None).await;
+    assert_eq!(attempt, 1);
+    let paused = other.pause("main", Extent::Alone, "ada").await;
+    paused.expect("it is paused");
+    drop(provider);
+    assert!(!finds_activity(&other, LONG).await);
+    let resumed = other.resume("main", Extent::Alone).await;
+    resumed.expect("it is resumed");
+    let (_, _, attempt) = next_activity(&other, lock_time(), None).await;
+    assert_eq!(attempt, 2);
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_do_not_wait_behind_paused_instances() {
+    const PAUSED: u64 = 120;
+    let backend = Backend::start_simulated().await;
+    let (provider, other) = (backend.provider().await, backend.provider().await);
+    for number in 0..PAUSED {
+        let instance = format!("paused-{number}");
+        committed(&provider, &instance).await;
+        let enqueued = provider
+            .enqueue_for_worker(activity_of(&instance, 2, None))
+            .await;
+        enqueued.expect("it is stored");
+        let paused = other.pause(&instance, Extent::Alone, "ada").await;
+        paused.expect("it is paused");
+        enqueue(&other, event(&instance)).await;
+    }
+    assert!(!finds_turn(&other, LONG).await);
+    committed(&other, "free").await;
+    let enqueued = other.enqueue_for_worker(activity_of("free", 2, None)).await;
+    enqueued.expect("it is stored");
+    enqueue(&other, event("free")).await;
+    let late = backend.provider().await;
+    assert!(finds_turn(&late, SECOND * 2).await);
+    assert!(finds_activity(&late, SECOND * 2).await);
+    for number in 0..PAUSED {
+        let resumed = other
+            .resume(&format!("paused-{number}"), Extent::Alone)
+            .await;
+        resumed.expect("it is resumed");
+    }
+    for _ in 0..PAUSED {
+        assert!(finds_turn(&late, SECOND * 10).await);
+        assert!(finds_activity(&late, SECOND * 10).await);
+    }
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_running_instances_are_paused() {
+    let backend = Backend::start_simulated().await;
+    let provider = backend.provider().await;
+    let unknown = provider.pause("nobody", Extent::Alone, "ada").await;
+    assert!(unknown.is_err_and(|error| error.message.contains("not found")));
+    let ended = Instance {
+        orchestration_name: "Old".to_owned(),
+        status: cdb_provider::documents::Status::Completed,
+        ..Instance::pending("ended", provider.container().now())
+    };
+    let created = provider.container().run(ended.create()).await;
+    created.expect("it is stored");
+    let refused = provider.pause("ended", Extent::Alone, "ada").await;
+    let refused = refused.expect_err("it has ended");
+    assert!(
+        refused.message.contains("has ended: Completed"),
+        "{refused}"
+    );
+    backend.stop().await;
+}
