@@ -18,6 +18,7 @@ mod handling;
 mod network;
 mod node;
 mod orchestrations;
+mod pauses;
 mod random;
 mod run;
 mod scenario;

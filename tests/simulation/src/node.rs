@@ -18,6 +18,7 @@ use crate::capped::Capped;
 use crate::handling::Handling;
 use crate::network::{Link, Network, NodeTransport};
 use crate::orchestrations::{activities, orchestrations};
+use crate::pauses::Pauses;
 use crate::streams::{Record, STREAMS, StreamWorker};
 use crate::virtual_time::{elapsed, with_clock_ahead};
 
@@ -91,6 +92,8 @@ pub(crate) struct Shared {
     pub(crate) handling: Handling,
     /// The limited activities that run.
     pub(crate) capped: Capped,
+    /// The current pauses of instances.
+    pub(crate) pauses: Pauses,
 }
 
 impl fmt::Debug for Node {
@@ -133,10 +136,12 @@ impl Node {
         };
         let messaging = messaging(&documents, config.pace.messages());
         let transactional = transactional(&provider, &messaging);
-        let capped = shared.capped.activity(number, &shared.handling.excuses);
+        let excuses = &shared.handling.excuses;
+        let capped = shared.capped.activity(number, excuses);
+        let paused = shared.pauses.activity(number, excuses);
         let runtime = Runtime::start_with_options(
             Arc::new(provider),
-            activities(&ledger, transactional, capped),
+            activities(&ledger, [transactional, capped, paused]),
             orchestrations(),
             options,
         );

@@ -3,23 +3,22 @@
 use std::time::Duration;
 
 use cdb_chaos::Ledger;
-use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::runtime::registry::{ActivityRegistry, RegistryBuilder};
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::capped::CAPPED;
+use crate::pauses::PAUSED;
 
 /// The time of one execution of an eternal orchestration.
 pub(crate) const TICK: Duration = Duration::from_secs(3600);
 
-/// The activities, which book in `ledger`, the transactional and the limited ones.
-pub(crate) fn activities(
-    ledger: &Ledger,
-    transactional: ActivityRegistry,
-    capped: ActivityRegistry,
-) -> ActivityRegistry {
-    ActivityRegistry::builder_from(&cdb_chaos::activities(ledger))
-        .merge(transactional)
-        .merge(capped)
+/// The activities, which book in `ledger`, and those of single workloads.
+pub(crate) fn activities(ledger: &Ledger, of_workloads: [ActivityRegistry; 3]) -> ActivityRegistry {
+    let builder = ActivityRegistry::builder_from(&cdb_chaos::activities(ledger));
+    let builder = of_workloads
+        .into_iter()
+        .fold(builder, RegistryBuilder::merge);
+    builder
         .register("Blob", |_: ActivityContext, length: String| async move {
             Ok("x".repeat(number(&length)?))
         })
@@ -80,6 +79,7 @@ pub(crate) fn orchestrations() -> OrchestrationRegistry {
                 ctx.schedule_activity(CAPPED, millis).await
             },
         )
+        .register(PAUSED, run_paused)
         .register(
             "Rest",
             |ctx: OrchestrationContext, millis: String| async move {
@@ -88,6 +88,14 @@ pub(crate) fn orchestrations() -> OrchestrationRegistry {
             },
         )
         .build()
+}
+
+async fn run_paused(ctx: OrchestrationContext, instance: String) -> Result<String, String> {
+    for _ in 0..6 {
+        ctx.schedule_activity(PAUSED, &*instance).await?;
+        ctx.schedule_timer(Duration::from_secs(5)).await;
+    }
+    Ok("resumed".to_owned())
 }
 
 /// Books its number and runs a child every hour, until it is cancelled.

@@ -253,6 +253,7 @@ async fn connect(outside: &CosmosClient, shared: &Shared) -> Result<Caller, Stri
         client: Arc::new(Client::new(provider.clone())),
         provider,
         capped: shared.capped.clone(),
+        pauses: shared.pauses.clone(),
         ledger: keep_trying(|| Ledger::on(outside)).await?,
         documents: documents.await?,
         streams: StreamClient::connect(outside, shared).await?,

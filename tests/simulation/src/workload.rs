@@ -23,6 +23,7 @@ use crate::bank::BankClient;
 use crate::bounds::LONGEST_ACTIVITY;
 use crate::capped::Capped;
 use crate::orchestrations::TICK;
+use crate::pauses::Pauses;
 use crate::random::Random;
 use crate::streams::StreamClient;
 
@@ -81,6 +82,8 @@ pub enum Workload {
     Restarted,
     /// Activities of which only two may run at a time.
     Capped,
+    /// Instances that an operator pauses and resumes.
+    Paused,
 }
 
 impl Workload {
@@ -94,6 +97,7 @@ impl Workload {
             | Self::Detached
             | Self::Restarted
             | Self::Capped
+            | Self::Paused
             | Self::Rest => Random::new(seed, &format!("{self:?} is drawn")).chance(50),
             _ => true,
         }
@@ -106,6 +110,7 @@ pub(crate) struct Caller {
     pub(crate) client: Arc<Client>,
     pub(crate) provider: Arc<CosmosDBProvider>,
     pub(crate) capped: Capped,
+    pub(crate) pauses: Pauses,
     pub(crate) ledger: Ledger,
     pub(crate) documents: ContainerClient<Documents>,
     pub(crate) streams: StreamClient,
@@ -192,6 +197,7 @@ impl Caller {
             Workload::Detached => Box::pin(self.detached(seed, until)).await,
             Workload::Restarted => Box::pin(self.restarted(seed, until)).await,
             Workload::Capped => Box::pin(self.capped(seed, until)).await,
+            Workload::Paused => Box::pin(self.pauses(seed, until)).await,
         }
     }
 
