@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_chaos::Ledger;
-use duroxide::runtime::registry::{ActivityRegistry, RegistryBuilder};
+use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::capped::CAPPED;
@@ -14,10 +14,10 @@ pub(crate) const TICK: Duration = Duration::from_secs(3600);
 
 /// The activities, which book in `ledger`, and those of single workloads.
 pub(crate) fn activities(ledger: &Ledger, of_workloads: [ActivityRegistry; 3]) -> ActivityRegistry {
-    let builder = ActivityRegistry::builder_from(&cdb_chaos::activities(ledger));
-    let builder = of_workloads
-        .into_iter()
-        .fold(builder, RegistryBuilder::merge);
+    let mut builder = ActivityRegistry::builder_from(&cdb_chaos::activities(ledger));
+    for own in of_workloads {
+        builder = builder.merge(own);
+    }
     builder
         .register("Blob", |_: ActivityContext, length: String| async move {
             Ok("x".repeat(number(&length)?))
