@@ -9,12 +9,12 @@ use futures::try_join;
 use serde::Serialize;
 
 use super::change_feed;
-use super::queues::{self, Queues, Waiting, milliseconds};
+use super::queues::{self, Queues, Waiting};
 use crate::exit::Failure;
 use crate::holdings::Holdings;
 use crate::messages::Messages;
 use crate::output::table;
-use crate::time::span;
+use crate::time::{milliseconds, span};
 
 /// The queues of a container.
 #[derive(Clone, Debug, Serialize)]

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::output::table;
-use crate::time::span;
+use crate::time::{always_milliseconds, milliseconds, span};
 use crate::view::running::{self, Busy};
 
 /// The number of oldest due messages from which the slots are computed.
@@ -180,25 +180,6 @@ fn slots(messages: impl Iterator<Item = (u8, Timestamp)>, now: Timestamp) -> Vec
     let mut slots: Vec<Slot> = by_slot.into_values().collect();
     slots.sort_by_key(|slot| std::cmp::Reverse(slot.oldest));
     slots
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
-pub(crate) fn milliseconds<S: serde::Serializer>(
-    duration: &Option<Duration>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    duration.map(millis).serialize(to)
-}
-
-fn always_milliseconds<S: serde::Serializer>(
-    duration: &Duration,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    millis(*duration).serialize(to)
 }
 
 /// Formats slots as a table.
