@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cdb_model::Timestamp;
+use serde::Serialize as _;
 
 /// The time of this machine, for commands without a connection. All others take the service's time.
 pub(crate) fn now() -> Timestamp {
@@ -21,6 +22,28 @@ pub(crate) fn span(duration: Duration) -> String {
         7200..=172_799 => format!("{} h", seconds / 3600),
         _ => format!("{} d", seconds / 86_400),
     }
+}
+
+/// Returns the milliseconds of a span.
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Serializes a span as milliseconds.
+#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
+pub(crate) fn milliseconds<S: serde::Serializer>(
+    duration: &Option<Duration>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    duration.map(millis).serialize(to)
+}
+
+/// Serializes a span as milliseconds.
+pub(crate) fn always_milliseconds<S: serde::Serializer>(
+    duration: &Duration,
+    to: S,
+) -> Result<S::Ok, S::Error> {
+    millis(*duration).serialize(to)
 }
 
 /// Parses a span of a whole number and a unit: `90s`, `15m`, `24h`, `7d`, `2w`.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Document as _, Query};
 use cdb_provider::documents::{Holder, LIMITS_PARTITION, Permits, PermitsKey, WorkerItem};
 use cdb_provider::documents::{Priority, Rule};
@@ -18,6 +19,7 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use crate::harness::{TestEnv, no_activities};
+use crate::warnings::Warnings;
 use crate::work_items::activity_of;
 
 /// Within this time, every runtime knows a new limit.
@@ -230,8 +232,8 @@ async fn the_permits_of_a_process_that_died_return_at_the_end_of_their_term() {
         runtime: "dead".to_owned(),
         running: 2,
         wanted: 2,
-        starts: 0,
         until: runtime.container().now() + Duration::from_secs(15),
+        ..Holder::default()
     };
     let permits = Permits {
         instance_id: format!("{LIMITS_PARTITION}:tag=bank"),
@@ -264,7 +266,63 @@ async fn permits_are_given_back_once_nothing_needs_them() {
     tokio::time::sleep(Duration::from_secs(12)).await;
     let key = PermitsKey::new(format!("{LIMITS_PARTITION}:tag=bank"));
     let permits = runtime.container().read(&key).await.expect("a read");
-    assert_eq!(permits.expect("it was written").document.holders, []);
+    assert!(permits.is_none(), "{permits:?}");
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn permits_tell_what_runs_and_what_waits_since_when() {
+    let backend = Backend::start_simulated().await;
+    let runtime = backend.provider().await;
+    set(&runtime, rule("tag=bank").running(1)).await;
+    let before = runtime.container().now();
+    for number in 0..3 {
+        enqueue(&runtime, tagged(number, "bank")).await;
+    }
+    let after = runtime.container().now();
+    let fetch = || runtime.fetch_work_item(lock_time(), POLL, None, &TagFilter::Any);
+    let running = fetch().await.expect("fetch");
+    assert!(running.is_some(), "one may run");
+    tokio::select! {
+        more = fetch() => panic!("{more:?} runs beside it"),
+        () = tokio::time::sleep(Duration::from_secs(12)) => {}
+    }
+    let key = PermitsKey::new(format!("{LIMITS_PARTITION}:tag=bank"));
+    let permits = runtime.container().read(&key).await.expect("a read");
+    let permits = permits.expect("it was written").document;
+    let [holder] = &*permits.holders else {
+        panic!("{permits:?}");
+    };
+    assert_eq!((holder.wanted, holder.waiting), (3, Some(2)));
+    let since = holder.waiting_since.expect("two wait");
+    assert!((before..=after).contains(&since), "{since} of {before}");
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_permits_is_one_warning() {
+    const OUTAGE: &str = "cannot renew the permits";
+    const LONG: Duration = Duration::from_secs(3600);
+    let warnings = Warnings::default();
+    let _logged = tracing::subscriber::set_default(warnings.clone());
+    let backend = Backend::start_simulated().await;
+    let Some(emulator) = backend.emulator() else {
+        return;
+    };
+    let runtime = backend.provider().await;
+    set(&runtime, rule("tag=*").running(1)).await;
+    for (number, tag) in [(1, "bank"), (2, "shop")] {
+        enqueue(&runtime, tagged(number, tag)).await;
+        let fetch = runtime.fetch_work_item(LONG, POLL, None, &TagFilter::Any);
+        fetch.await.expect("fetch").expect("an activity");
+    }
+    for outages in 1..=2 {
+        emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Replace));
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        assert_eq!(warnings.with(OUTAGE).len(), outages);
+        emulator.clear_faults();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+    }
     backend.stop().await;
 }
 

@@ -54,4 +54,5 @@ mod transactional;
 mod unlocked_turns;
 mod upgrade;
 mod validation;
+mod warnings;
 mod work_items;

@@ -9,6 +9,7 @@ use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;
+use crate::view::limited_keys::LimitedKeys;
 use crate::view::limits::{self, LimitList};
 
 #[derive(Debug, Args)]
@@ -126,7 +127,7 @@ pub(crate) async fn run(
             let list = LimitList {
                 would: Some("set"),
                 limits: planned,
-                keys: Vec::new(),
+                keys: LimitedKeys::default(),
                 ..limits::read(&orchestrations).await?
             };
             console.answer(&list)?;
@@ -142,7 +143,7 @@ pub(crate) async fn run(
             let list = LimitList {
                 would: Some("remove"),
                 limits: planned,
-                keys: Vec::new(),
+                keys: LimitedKeys::default(),
                 ..limits::read(&orchestrations).await?
             };
             console.answer(&list)?;

@@ -8,20 +8,24 @@ use std::time::Duration;
 use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
 use cdb_provider::documents::{
-    Durable, FIRST_DUE, Instance, InstanceKey, OrchestratorItem, WorkerItem,
+    Durable, FIRST_DUE, Instance, InstanceKey, OperatorAction, OrchestratorItem, WorkerItem,
 };
 
 use super::finding::Finding;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
-use crate::output::counted;
+use crate::output::{counted, short};
 use crate::time::span;
+use crate::view::limited_keys::LimitedKeys;
 use crate::view::lock::locked_until;
 use crate::view::unstarted::{MAX_BACKOFF, Unstarted};
 use crate::view::{members, queues, unstarted};
 
 /// Work due for longer is unserved: idle runtimes poll every 1.25 s.
 const UNSERVED: Duration = Duration::from_secs(60);
+
+/// A longer pause may have been forgotten.
+const LONG_PAUSE: Duration = Duration::from_secs(60 * 60);
 
 /// A longer lock is unusual: runtimes renew locks within seconds.
 const LONG_LOCK: Duration = Duration::from_secs(600);
@@ -44,8 +48,11 @@ const BUSY_REMEDY: &str = "if these are all workers, raise `RuntimeOptions::work
 
 pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Finding>, Failure> {
     let container = &orchestrations.container;
-    let queues = queues::read(container).await?;
+    let queues = queues::read(orchestrations).await?;
     let mut findings = unserved(&queues);
+    if let Some(limited) = &queues.limited {
+        findings.extend(paused(limited, queues.now));
+    }
     findings.extend(membership(container).await?);
     findings.extend(unknown(&unstarted::read(orchestrations).await?));
     let stuck = [
@@ -76,10 +83,15 @@ fn unserved(queues: &queues::Queues) -> Vec<Finding> {
             "start a runtime that serves these slots ({cdb} members lists the members), or more runtimes if all are busy",
         ));
     }
-    if let Some(oldest) = old(&queues.activities) {
+    let waiting = queues.limited.as_ref().map_or(0, LimitedKeys::waiting);
+    if let Some(oldest) = queues.unlimited().filter(|oldest| *oldest > UNSERVED) {
         let mut says = format!(
-            "due activities: {}, the oldest for {}",
+            "due activities: {}{}, the oldest for {}",
             queues.activities.count,
+            match waiting {
+                0 => String::new(),
+                waiting => format!(" ({waiting} wait for limits)"),
+            },
             span(oldest)
         );
         for busy in &queues.busy {
@@ -104,10 +116,40 @@ fn unserved(queues: &queues::Queues) -> Vec<Finding> {
         ));
     }
     if findings.is_empty() {
-        let says = "no work has been due for longer than a minute";
+        let apart = match waiting {
+            0 => "",
+            _ => ", apart from what waits for limits",
+        };
+        let says = format!("no work has been due for longer than a minute{apart}");
         findings.push(Finding::ok("slots", says));
     }
     findings
+}
+
+/// Reports the pauses that activities have waited for since long ago: they may have been forgotten.
+fn paused(limited: &LimitedKeys, now: Timestamp) -> Vec<Finding> {
+    let changed = limited.changed.as_ref();
+    let changed = changed.map(|OperatorAction { at, by, what }| {
+        let age = span(now.since(*at));
+        format!("; the last change of the limits: {what} by {by}, {age} ago")
+    });
+    let paused = limited.shown.iter().filter(|row| row.is_paused);
+    let forgotten = paused.filter_map(|row| {
+        let oldest = row.oldest.filter(|oldest| *oldest > LONG_PAUSE)?;
+        let says = format!(
+            "`{}` is paused; waiting activities: {}, the oldest due for {}{}",
+            short(&row.key, 80),
+            row.waiting,
+            span(oldest),
+            changed.as_deref().unwrap_or_default()
+        );
+        let remedy = "if they may start, remove or raise the limit; {cdb} limits list shows it";
+        Some(Finding {
+            remedy: Some(remedy.to_owned()),
+            ..Finding::ok("limits", says)
+        })
+    });
+    forgotten.collect()
 }
 
 /// Reports the orchestrations that instances wait for and that no runtime has registered.

@@ -9,12 +9,12 @@ use futures::try_join;
 use serde::Serialize;
 
 use super::change_feed;
-use super::queues::{self, Queues, Waiting, milliseconds};
+use super::queues::{self, Queues, Waiting};
 use crate::exit::Failure;
 use crate::holdings::Holdings;
 use crate::messages::Messages;
 use crate::output::table;
-use crate::time::span;
+use crate::time::{milliseconds, span};
 
 /// The queues of a container.
 #[derive(Clone, Debug, Serialize)]
@@ -74,7 +74,7 @@ pub(crate) struct Feed {
 pub(crate) async fn read(holdings: &Holdings) -> Result<Backlog, Failure> {
     let orchestrations = async {
         match &holdings.orchestrations {
-            Some(found) => Box::pin(queues::read(&found.container)).await.map(Some),
+            Some(found) => Box::pin(queues::read(found)).await.map(Some),
             None => Ok(None),
         }
     };
@@ -192,6 +192,13 @@ impl fmt::Display for Backlog {
         let queues = self.orchestrations.iter();
         for (queues, busy) in queues.flat_map(|of| of.busy.iter().map(move |busy| (of, busy))) {
             writeln!(f, "{}", busy.described(queues.now))?;
+        }
+        let limited = self
+            .orchestrations
+            .iter()
+            .filter_map(|of| of.limited.as_ref());
+        for limited in limited {
+            limited.fmt(f)?;
         }
         Ok(())
     }

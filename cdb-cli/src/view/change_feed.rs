@@ -7,12 +7,11 @@ use cdb_model::Timestamp;
 use cdb_provider::coordination::FeedPart;
 use serde::Serialize;
 
-use super::queues::milliseconds;
 use super::retrying::next_attempt;
 use crate::exit::Failure;
 use crate::holdings::Holdings;
 use crate::output::{short, table};
-use crate::time::span;
+use crate::time::{milliseconds, span};
 
 /// The parts of all processors.
 #[derive(Clone, Debug, Serialize)]

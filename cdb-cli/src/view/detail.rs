@@ -14,7 +14,7 @@ use futures::try_join;
 use serde::Serialize;
 
 use super::instances::Row;
-use super::limits::{self, Limited};
+use super::limited_keys::{self, LimitedKey};
 use super::lock::locked_until;
 use super::waits::{self, Wait};
 use super::work_item::shown;
@@ -100,7 +100,7 @@ pub(crate) struct Activity {
     pub session: Option<String>,
     /// The limits that the activity waits for, or may wait for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<Limited>,
+    pub limits: Vec<LimitedKey>,
 }
 
 /// Messages to another instance.
@@ -215,7 +215,7 @@ async fn limits_of(
     orchestrations: &Orchestrations,
     activities: &[WorkerItem],
     now: Timestamp,
-) -> Result<Vec<Vec<Limited>>, Failure> {
+) -> Result<Vec<Vec<LimitedKey>>, Failure> {
     let is_waiting = |item: &WorkerItem| {
         item.visible_at <= now && item.locked_until.is_none_or(|until| until <= now)
     };
@@ -228,7 +228,7 @@ async fn limits_of(
     };
     for (item, limits) in activities.iter().zip(&mut limits) {
         if is_waiting(item) {
-            *limits = limits::of_activity(&orchestrations.container, &rules, item).await?;
+            *limits = limited_keys::of_activity(&orchestrations.container, &rules, item).await?;
         }
     }
     Ok(limits)
@@ -237,7 +237,7 @@ async fn limits_of(
 fn activity(
     orchestrations: &Orchestrations,
     item: WorkerItem,
-    limits: Vec<Limited>,
+    limits: Vec<LimitedKey>,
     now: Timestamp,
 ) -> Activity {
     Activity {

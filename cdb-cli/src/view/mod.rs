@@ -7,6 +7,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod detail;
 pub(crate) mod history;
 pub(crate) mod instances;
+pub(crate) mod limited_keys;
 pub(crate) mod limits;
 pub(crate) mod lock;
 pub(crate) mod members;

@@ -13,9 +13,11 @@ use cdb_provider::documents::{
 use futures::try_join;
 use serde::Serialize;
 
+use super::limited_keys::{self, LimitedKeys};
 use crate::exit::Failure;
+use crate::orchestrations::Orchestrations;
 use crate::output::table;
-use crate::time::span;
+use crate::time::{always_milliseconds, milliseconds, span};
 use crate::view::running::{self, Busy};
 
 /// The number of oldest due messages from which the slots are computed.
@@ -42,6 +44,9 @@ pub(crate) struct Queues {
     pub outbox: Waiting,
     /// The slots of the oldest due messages.
     pub slots: Vec<Slot>,
+    /// The limited keys, while there are limits of what runs or starts.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub limited: Option<LimitedKeys>,
     #[serde(skip)]
     pub now: Timestamp,
 }
@@ -73,16 +78,21 @@ pub(crate) struct Slot {
 }
 
 /// Reads the queues. Each count reads the index of every physical partition.
-pub(crate) async fn read(container: &ContainerClient<Durable>) -> Result<Queues, Failure> {
-    // Boxed: the future of eight concurrent queries is too large for the stack.
-    let (counts, oldest) = try_join!(Box::pin(count(container)), Box::pin(oldest(container)))?;
-    let [messages, timers, free, running, outbox] = counts;
-    let busy = match oldest.activity {
-        Some(age) if age > WAITING => running::read(container).await?,
-        _ => Vec::new(),
+pub(crate) async fn read(orchestrations: &Orchestrations) -> Result<Queues, Failure> {
+    let container = &orchestrations.container;
+    let limited = async {
+        match orchestrations.provider.limits().await? {
+            Some(limits) => limited_keys::read(orchestrations, &limits).await,
+            None => Ok(None),
+        }
     };
-    Ok(Queues {
-        busy,
+    // Boxed: the future of eight concurrent queries is too large for the stack.
+    let counted = Box::pin(async { Ok(count(container).await?) });
+    let oldest = Box::pin(async { Ok(oldest(container).await?) });
+    let (counts, oldest, limited) = try_join!(counted, oldest, Box::pin(limited))?;
+    let [messages, timers, free, running, outbox] = counts;
+    let mut queues = Queues {
+        busy: Vec::new(),
         now: container.now(),
         messages: Waiting {
             count: messages,
@@ -99,7 +109,20 @@ pub(crate) async fn read(container: &ContainerClient<Durable>) -> Result<Queues,
             oldest: oldest.intent,
         },
         slots: oldest.slots,
-    })
+        limited,
+    };
+    if queues.unlimited().is_some_and(|age| age > WAITING) {
+        queues.busy = running::read(container).await?;
+    }
+    Ok(queues)
+}
+
+impl Queues {
+    /// Returns the age of the oldest due activity that no limit holds back.
+    pub(crate) fn unlimited(&self) -> Option<Duration> {
+        let limited = self.limited.as_ref();
+        limited.map_or(self.activities.oldest, |limited| limited.unlimited)
+    }
 }
 
 /// Counts due and later messages, free and locked activities, and undelivered intents.
@@ -180,25 +203,6 @@ fn slots(messages: impl Iterator<Item = (u8, Timestamp)>, now: Timestamp) -> Vec
     let mut slots: Vec<Slot> = by_slot.into_values().collect();
     slots.sort_by_key(|slot| std::cmp::Reverse(slot.oldest));
     slots
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-#[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
-pub(crate) fn milliseconds<S: serde::Serializer>(
-    duration: &Option<Duration>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    duration.map(millis).serialize(to)
-}
-
-fn always_milliseconds<S: serde::Serializer>(
-    duration: &Duration,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    millis(*duration).serialize(to)
 }
 
 /// Formats slots as a table.

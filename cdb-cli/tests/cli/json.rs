@@ -26,6 +26,7 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("instances raise", &["order-2", "Approved"]),
     ("queues", &["--slots"]),
     ("outbox", &[]),
+    ("limits list", &[]),
     ("members", &[]),
     ("deadletters list", &["--limit", "1"]),
     ("deadletters show", &["intent-turn-1@order-3"]),
@@ -93,6 +94,10 @@ async fn every_json_answer_has_the_documented_members() {
     let container = fill(&account).await;
     members(&container).await;
     dead_intent(&container).await;
+    let paused = account
+        .cdb("limits set --by ada * --running 0 --per-second 5 --weight 1 --priority low")
+        .await;
+    paused.prints("paused");
     // A difference, so that the answers list one.
     remove_status_index(&account).await;
     let (messages, work, feeds) = (

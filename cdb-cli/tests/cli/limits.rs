@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cdb_cli::Exit;
+use cdb_client::ContainerClient;
 use cdb_model::Document as _;
 use cdb_provider::CosmosDBProviderConfig;
 use cdb_provider::documents::{
@@ -96,7 +97,31 @@ async fn an_instance_shows_the_limit_that_its_activity_waits_for() {
         .cdb("limits set --by ada tenant=* --running 5")
         .await
         .prints("tenant=*");
+    waiting(&container, Duration::ZERO).await;
     let now = container.now();
+    let holder = |runtime: &str, running| Holder {
+        runtime: runtime.to_owned(),
+        running,
+        wanted: running + 7,
+        waiting: Some(7),
+        waiting_since: Some(now - Duration::from_secs(3600 * 24 * 5)),
+        until: now + Duration::from_secs(3600),
+        ..Holder::default()
+    };
+    // Without membership, both runtimes count the same waiting activities.
+    let holders = vec![holder("runtime-a", 3), holder("runtime-b", 2)];
+    permit(&container, "tenant=ada", holders).await;
+    let shown = account.cdb("instances show order-2").await;
+    shown.prints("waits for the limit `tenant=ada`: 5 of 5 run, 7 wait");
+    account.cdb("limits list").await.is("limits-keys");
+    account.cdb("queues").await.is("queues-limits");
+    // An activity that no limit holds back is not the one that has waited for days.
+    let doctor = account.cdb("doctor").await;
+    doctor.prints("7 wait for limits");
+}
+
+/// Stores an activity of the tenant `ada` that has been due for some time.
+async fn waiting(container: &ContainerClient<Durable>, age: Duration) {
     let call = WorkItem::ActivityExecute {
         instance: "order-2".to_owned(),
         execution_id: 2,
@@ -106,9 +131,8 @@ async fn an_instance_shows_the_limit_that_its_activity_waits_for() {
         session_id: None,
         tag: None,
     };
-    let item = WorkerItem::new(&call, now)
-        .expect("JSON")
-        .expect("an activity");
+    let item = WorkerItem::new(&call, container.now() - age);
+    let item = item.expect("JSON").expect("an activity");
     let labels = Labels {
         activity: "CallBank".to_owned(),
         attributes: [("tenant".to_owned(), "ada".to_owned())].into(),
@@ -119,21 +143,56 @@ async fn an_instance_shows_the_limit_that_its_activity_waits_for() {
         ..item
     };
     container.run(item.create()).await.expect("it is stored");
-    let holder = Holder {
-        runtime: "runtime-a".to_owned(),
-        running: 5,
-        wanted: 12,
-        starts: 0,
-        until: now + Duration::from_secs(3600),
-    };
+}
+
+async fn permit(container: &ContainerClient<Durable>, key: &str, holders: Vec<Holder>) {
     let permits = Permits {
-        instance_id: format!("{LIMITS_PARTITION}:tenant=ada"),
-        key: "tenant=ada".to_owned(),
-        holders: vec![holder],
+        instance_id: format!("{LIMITS_PARTITION}:{key}"),
+        key: key.to_owned(),
+        holders,
         ttl: None,
     };
     container.run(permits.create()).await.expect("it is stored");
-    let shown = account.cdb("instances show order-2").await;
-    shown.prints("waits for the limit `tenant=ada`: 5 may run at a time, 12 run or wait");
-    account.cdb("limits list").await.is("limits-keys");
+}
+
+#[tokio::test]
+async fn an_old_pause_is_named_with_its_operator_and_is_no_problem() {
+    let account = Account::start().await;
+    let container = account.container::<Durable>().await;
+    let store = account.store(&CosmosDBProviderConfig::default()).await;
+    let pause = Rule::new("tenant=*".parse().expect("valid")).running(0);
+    store.set_limit(pause, "ada").await.expect("it is set");
+    waiting(&container, Duration::from_secs(3600 * 24 * 5)).await;
+    let queues = account.cdb("queues").await;
+    queues.prints("tenant=ada  0        1        paused  5 d");
+    let doctor = account.cdb("doctor").await;
+    assert_eq!(doctor.exit, Exit::Ok, "{doctor:?}");
+    doctor
+        .prints("no work has been due for longer than a minute, apart from what waits for limits");
+    doctor.prints("ok       limits       `tenant=ada` is paused; waiting activities: 1, the oldest due for 5 d; the last change of the limits: set the limit of `tenant=*` by ada");
+}
+
+#[tokio::test]
+async fn keys_beyond_those_shown_and_read_are_counted() {
+    let account = Account::start().await;
+    let container = account.container::<Durable>().await;
+    let store = account.store(&CosmosDBProviderConfig::default()).await;
+    let rule = Rule::new("tenant=*".parse().expect("valid")).running(5);
+    store.set_limit(rule, "ada").await.expect("it is set");
+    let now = container.now();
+    let stored = (0..1_010_u32).map(async |number| {
+        let holder = Holder {
+            running: 1,
+            wanted: 2,
+            waiting: Some(1),
+            waiting_since: Some(now - Duration::from_secs(number.into())),
+            until: now + Duration::from_secs(3600),
+            ..Holder::default()
+        };
+        permit(&container, &format!("tenant={number}"), vec![holder]).await;
+    });
+    futures::future::join_all(stored).await;
+    let list = account.cdb("limits list").await;
+    list.prints("and 960 more keys");
+    assert_eq!(list.out.matches("1 of 5 run").count(), 50, "{list:?}");
 }

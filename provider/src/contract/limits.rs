@@ -78,8 +78,8 @@ impl CosmosDBProvider {
         Ok(read.map(|stored| stored.document))
     }
 
-    /// Reads the permits of the keys that are limited at present, at most `most` keys: what the
-    /// runtimes may run of each, and what they would run.
+    /// Reads the permits of keys in use, of at most `most` keys: what the runtimes may run of each,
+    /// what they would run, and what waits. Permits that have ended are left out.
     ///
     /// # Errors
     /// Fails when the query fails.
@@ -93,8 +93,6 @@ impl CosmosDBProvider {
             permits.holders.retain(|holder| holder.until > now);
             permits
         });
-        Ok(permits
-            .filter(|permits| !permits.holders.is_empty())
-            .collect())
+        Ok(permits.collect())
     }
 }

@@ -1,7 +1,7 @@
 // Live queues, slots and members; pages of the outbox.
 
 import { ask } from "./ask.js";
-import { clock, h, refresh, span, table, to } from "./dom.js";
+import { clock, count, h, refresh, span, table, to } from "./dom.js";
 import { messages } from "./retrying.js";
 
 const EVERY = 3000;
@@ -11,7 +11,7 @@ export async function queues(turn) {
   turn.put(h("h2", {}, "Queues"), place);
   await turn.every(EVERY, async () => {
     const work = await ask("queues");
-    refresh(place, tiles(work.queues), work.queues.busy && busy(work), work.queues.slots && slots(work.queues.slots), work.members && members(work.members));
+    refresh(place, tiles(work.queues), work.queues.busy && busy(work), limited(work.queues), work.queues.slots && slots(work.queues.slots), work.members && members(work.members));
     turn.say(`as of ${clock(work.now, false)}, every ${EVERY / 1000} s`);
   });
 }
@@ -32,6 +32,15 @@ export function busy(work) {
   const line = (of) => h("p", { class: "late" }, `Activities running${of.runtime ? ` on ${of.runtime}` : ""}: ${of.activities}, the oldest ${of.longest.activity} of `,
     h("a", { href: to(of.longest.instance) }, of.longest.instance), `, scheduled ${span(work.members.now - of.longest.scheduledAt)} ago.`);
   return work.queues.busy.length ? [work.queues.busy.map(line), h("p", {}, "Due activities wait. If these are all workers, raise worker_concurrency or start more runtimes.")] : [];
+}
+
+// The limited keys with activities, while there are limits.
+function limited({ limitedKeys: keys = [], limitedKeysLeftOut: more }) {
+  if (!keys.length) return [];
+  const row = (of) => h("tr", {}, h("td", { class: "text" }, of.key), h("td", { class: "number" }, of.running.toLocaleString("en")),
+    h("td", { class: "number" }, of.waiting.toLocaleString("en")), h("td", { class: "text" }, of.limit), h("td", { class: of.oldestMs > 60000 && "late" }, span(of.oldestMs)));
+  const rest = more ? ` ${count(more, "more key")}.` : "";
+  return [h("h3", {}, "Limits"), table(`Activities by limited key, those that wait longest first.${rest}`, ["Key", "#Running", "#Waiting", "Limit", "Oldest"], keys.map(row))];
 }
 
 function slots(due) {

@@ -84,6 +84,8 @@ async fn a_browser_shows_every_view_and_100_000_instances_within_150_ms() {
     let serving = Serving::start(&account, &["--allow-actions"]);
     let address = serving.address.clone();
     costs::print(&account, &serving).await;
+    let paused = account.cdb("limits set --by ada * --running 0").await;
+    paused.prints("paused");
     let visited = tokio::task::spawn_blocking(move || visit(&address)).await;
     if visited.expect("the page works") {
         let shown = account.cdb("instances show order-2").await;
@@ -109,6 +111,7 @@ fn visit(address: &str) -> bool {
     raise_event(browser);
     go(browser, "queues", "Queues");
     browser.wait_for("document.querySelectorAll('.heat i').length === 256");
+    browser.wait_for("document.querySelector('tbody tr').textContent.startsWith('*01paused')");
     layout::check(browser, "queues");
     go(browser, "outbox", "Outbox");
     browser.wait_for("document.querySelectorAll('tbody tr').length === 1");

@@ -202,6 +202,11 @@ async fn queues_members_and_outbox_are_shown() {
     let work = json(&serving, "api/queues").await;
     assert_eq!(work["queues"]["slots"][0]["slot"], 43);
     assert_eq!(work["members"]["members"][1]["silent"], true);
+    assert!(work["queues"].get("limitedKeys").is_none(), "{work}");
+    let paused = account.cdb("limits set --by ada * --running 0").await;
+    paused.prints("paused");
+    let work = json(&serving, "api/queues").await;
+    assert_eq!(work["queues"]["limitedKeys"][0]["waiting"], 1);
     let outbox = json(&serving, "api/outbox").await;
     assert_eq!(outbox["intents"][0]["target"], "order-2::sub::4");
     assert_eq!(json(&serving, "api/about").await["actions"], false);

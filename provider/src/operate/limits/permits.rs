@@ -8,8 +8,10 @@ use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::{Instant, timeout};
 
+use super::report::{KeyMetrics, Outage, Usage};
 use super::share::{Division, divide, is_alone, own, rate};
 use crate::error::{Error, Result};
+use crate::queue::activities::KnownActivity;
 use crate::queue::local_queue::{Allowance, Demand, Key};
 use crate::queue::{CONCURRENCY, Services};
 use crate::stored::documents::Permits;
@@ -28,6 +30,8 @@ struct Held {
     renew_at: Instant,
     /// When more permits are asked for; `None` if it has all, or nothing more waits.
     ask_at: Option<Instant>,
+    /// Why the last attempt has failed.
+    failure: Option<String>,
 }
 
 impl Held {
@@ -44,8 +48,10 @@ pub(crate) async fn run(services: Services) {
     let queue = services.activities().local();
     let wanted = queue.with(|queue, _| queue.permits_wanted());
     let mut held = HashMap::<Key, Held>::new();
+    let (mut metrics, mut outage) = (KeyMetrics::default(), Outage::default());
+    let mut report_at = None;
     loop {
-        let next = held.values().map(Held::next).min();
+        let next = held.values().map(Held::next).chain(report_at).min();
         let due = async {
             match next {
                 Some(at) => tokio::time::sleep_until(at).await,
@@ -58,7 +64,18 @@ pub(crate) async fn run(services: Services) {
             () = due => {}
         }
         round(&services, &runtime, &mut held).await;
+        let mut failing = held
+            .iter()
+            .filter_map(|(key, held)| Some((key, held.failure.as_deref()?)));
+        outage.note(failing.next());
+        let now = Instant::now();
+        if report_at.is_none_or(|at| at <= now) {
+            let in_use = usage(&services);
+            report_at = (!in_use.is_empty()).then(|| now + PERMITS_RENEWED);
+            metrics.report(in_use);
+        }
     }
+    metrics.report([]);
     // Others need not wait for the end of the term. What still runs keeps its permits.
     stream::iter(held)
         .for_each_concurrent(CONCURRENCY, async |(key, held)| {
@@ -66,6 +83,31 @@ pub(crate) async fn run(services: Services) {
             let _unconfirmed = write_in_time(&services, &runtime, &key, stored, false).await;
         })
         .await;
+}
+
+/// Returns what this process uses of each limited key.
+fn usage(services: &Services) -> Vec<(Key, Usage)> {
+    let queue = services.activities().local();
+    let now = services.store.now();
+    queue.with(|queue, at| {
+        let demands = queue.demands(at).into_iter();
+        let in_use = demands.map(|demand| {
+            let since = due_since(queue.parked(&demand.cap.key));
+            let usage = Usage {
+                running: demand.running,
+                waiting: demand.waiting,
+                oldest: since.map(|since| now.since(since)).unwrap_or_default(),
+            };
+            (demand.cap.key, usage)
+        });
+        in_use.collect()
+    })
+}
+
+/// Returns the time from which on the oldest of these activities has been due.
+fn due_since<'a>(waiting: impl Iterator<Item = &'a KnownActivity>) -> Option<Timestamp> {
+    let items = waiting.filter_map(KnownActivity::item);
+    items.map(|item| item.visible_at).min()
 }
 
 /// Writes the permits of each key that is due.
@@ -86,6 +128,7 @@ async fn round(services: &Services, runtime: &str, held: &mut HashMap<Key, Held>
                     written_at: now,
                     renew_at: now,
                     ask_at: None,
+                    failure: None,
                 };
                 held.insert(key, new);
             }
@@ -136,14 +179,18 @@ async fn renew(services: &Services, runtime: &str, held: Held) -> Option<Held> {
     let key = demand.cap.key.clone();
     let now = Instant::now();
     let wants = !is_paused(&demand);
-    let Some(written) = write_in_time(services, runtime, &key, stored, wants).await else {
-        return Some(Held {
-            demand,
-            stored: None,
-            written_at: now,
-            renew_at: now + PERMITS_ASKED,
-            ask_at: None,
-        });
+    let written = match write_in_time(services, runtime, &key, stored, wants).await {
+        Ok(written) => written,
+        Err(failure) => {
+            return Some(Held {
+                demand,
+                stored: None,
+                written_at: now,
+                renew_at: now + PERMITS_ASKED,
+                ask_at: None,
+                failure: Some(failure),
+            });
+        }
     };
     let (cap, may_run) = (&written.demand.cap, written.may_run);
     let holder = own(&written.stored.document, runtime);
@@ -161,6 +208,7 @@ async fn renew(services: &Services, runtime: &str, held: Held) -> Option<Held> {
         written_at: now,
         renew_at: now + PERMITS_RENEWED,
         ask_at: None,
+        failure: None,
     })
 }
 
@@ -172,26 +220,26 @@ struct Written {
 }
 
 /// Writes the permits of a key, unless its partition does not answer: the other keys wait no longer.
+///
+/// # Errors
+/// Fails with the reason as text.
 async fn write_in_time(
     services: &Services,
     runtime: &str,
     key: &Key,
     known: Option<Stored<Permits>>,
     wants: bool,
-) -> Option<Written> {
+) -> Result<Written, String> {
     let partition = Permits::key_of(key).instance_id.into();
     let writing = timeout(PERMITS_ANSWER, write(services, runtime, key, known, wants));
-    let failure = match services
+    match services
         .container()
         .while_answering(&partition, writing)
         .await
     {
-        Ok(Ok(Ok(written))) => return Some(written),
-        Ok(Ok(Err(error))) => error.to_string(),
-        Ok(Err(_)) | Err(_) => "its partition does not answer".to_owned(),
-    };
-    tracing::warn!(%key, failure, "cannot renew the permits of a limit");
-    None
+        Ok(Ok(written)) => written.map_err(|error| error.to_string()),
+        Ok(Err(_)) | Err(_) => Err("its partition does not answer".to_owned()),
+    }
 }
 
 /// Writes this runtime's part of the permits. The version that only this runtime has written is
@@ -216,16 +264,27 @@ async fn write(
         let (demand, division) = take_share(services, runtime, key, before, now, wants);
         let after = division.permits;
         let written = match &stored {
-            Some(stored) => container.run(after.replace().if_match(&stored.etag)).await,
-            None => container.run(after.create()).await,
+            // Keys that nothing uses leave no document behind.
+            Some(stored) if after.holders.is_empty() => {
+                let delete = container.run(empty.key().delete().if_match(&stored.etag));
+                delete.await.map(|()| stored.etag.clone())
+            }
+            Some(stored) => {
+                let replace = container.run(after.replace().if_match(&stored.etag));
+                replace.await.map(|written| written.etag)
+            }
+            None => container
+                .run(after.create())
+                .await
+                .map(|written| written.etag),
         };
         match written {
-            Ok(written) => {
+            Ok(etag) => {
                 return Ok(Written {
                     stored: Stored {
                         id: empty.key().to_id()?,
                         document: after,
-                        etag: written.etag,
+                        etag,
                         timestamp: now,
                     },
                     demand,
@@ -256,12 +315,17 @@ fn take_share(
 ) -> (Demand, Division) {
     let queue = services.activities().local();
     queue.with(|queue, at| {
+        let waiting_since = due_since(queue.parked(key)).filter(|_| wants);
         queue.lower(key, at, |demand| {
             let mut demand = demand.unwrap_or_else(|| Demand::nothing(key));
             if !wants {
                 demand.waiting = 0;
             }
-            let division = divide(before.clone(), runtime, &demand, now);
+            let mut division = divide(before.clone(), runtime, &demand, now);
+            let mut holders = division.permits.holders.iter_mut();
+            if let Some(holder) = holders.find(|holder| holder.runtime == runtime) {
+                holder.waiting_since = waiting_since;
+            }
             let holder = own(&division.permits, runtime);
             let allowance = Allowance {
                 running: Some(division.may_run),

@@ -49,6 +49,8 @@ pub(super) fn divide(before: Permits, runtime: &str, demand: &Demand, now: Times
             runtime: runtime.to_owned(),
             running,
             wanted,
+            waiting: Some(demand.waiting),
+            waiting_since: None,
             starts,
             until: now + PERMITS_TERM,
         });

@@ -108,6 +108,12 @@ impl<W: Work> Queue<W> {
         result
     }
 
+    /// Returns the known items that wait for the limit of a key.
+    pub(crate) fn parked(&self, key: &Key) -> impl Iterator<Item = &W::Known> {
+        let parked = self.limiter.parked(key);
+        parked.filter_map(|item| Some(&self.slots.get(item)?.known))
+    }
+
     /// Returns what wakes the task that obtains permits.
     pub(crate) fn permits_wanted(&self) -> Arc<Notify> {
         self.permits_wanted.clone()

@@ -425,6 +425,12 @@ impl<K: Clone> Limiter<K> {
         self.limited.get(key).map(Limited::demand)
     }
 
+    /// Returns the items that wait for the limit of a key.
+    pub(super) fn parked(&self, key: &Key) -> impl Iterator<Item = &K> {
+        let limited = self.limited.get(key).into_iter();
+        limited.flat_map(|limited| limited.parked.values())
+    }
+
     /// Sets what this process may start of a key.
     pub(super) fn allow(&mut self, key: &Key, allowance: Option<Allowance>) {
         if let Some(limited) = self.limited.get_mut(key) {

@@ -48,12 +48,20 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns the rules that select an activity, each with the activity's key.
-    pub fn of<'a>(&'a self, activity: &WorkerItem) -> Vec<(&'a Rule, String)> {
+    /// Returns the rule that limits what runs or starts of a key.
+    pub fn cap(&self, key: &str) -> Option<&Rule> {
+        let mut rules = self.rules.iter();
+        rules.find(|rule| rule.is_cap() && rule.select.has_key(key))
+    }
+
+    /// Returns the keys whose limits an activity keeps to, each with its rule.
+    pub fn caps_of(&self, activity: &WorkerItem) -> Vec<(&Rule, String)> {
         let labels = activity.all_labels();
-        let rules = self.rules.iter();
-        rules
-            .filter_map(|rule| Some((rule, rule.select.key_of(&labels)?)))
+        let selecting = self.rules.iter();
+        let selecting = selecting.filter_map(|rule| Some((rule, rule.select.key_of(&labels)?)));
+        // For one key, an exact selector replaces that of each value.
+        selecting
+            .filter(|(rule, key)| self.cap(key) == Some(*rule))
             .collect()
     }
 }
@@ -194,7 +202,7 @@ impl Rule {
     }
 
     /// Returns whether the rule limits what runs or starts, so that runtimes need permits.
-    pub(crate) fn is_cap(&self) -> bool {
+    pub fn is_cap(&self) -> bool {
         self.running.is_some() || self.starts_per_second.is_some()
     }
 }
@@ -282,6 +290,16 @@ impl fmt::Display for Selector {
 }
 
 impl Selector {
+    /// Returns whether activities with this key are selected.
+    fn has_key(&self, key: &str) -> bool {
+        match self {
+            Self::All => key == "*",
+            Self::Label { name, value } => key.split_once('=').is_some_and(|(of, found)| {
+                of == name && value.as_deref().is_none_or(|it| it == found)
+            }),
+        }
+    }
+
     /// Returns the key of an activity, `tenant=ada`; `None` if it is not selected.
     pub(crate) fn key_of(&self, labels: &Labels) -> Option<String> {
         let Self::Label { name, value } = self else {
@@ -324,6 +342,12 @@ pub struct Holder {
     pub running: u32,
     /// The activities that it would run.
     pub wanted: u32,
+    /// Those of the wanted activities that wait for the limit. `None` from earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<u32>,
+    /// The time from which on the oldest of them has been due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_since: Option<Timestamp>,
     /// The thousandths of a start per second that it may use.
     #[serde(default)]
     pub starts: u32,
