@@ -139,31 +139,8 @@ impl<C: Container> Cli<C> {
     /// Runs with the arguments of this process and writes to its standard streams. Variables of
     /// options that the environment lacks are read from the file `.env` of the working directory or
     /// a parent, except a token command.
-    pub fn run(mut self) -> ExitCode {
-        match EnvFile::find() {
-            Ok(file) => self.program.env_file = file,
-            Err(reason) => {
-                eprintln!("cdb: the file `.env` cannot be read: {reason}");
-                return Exit::Usage.into();
-            }
-        }
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .build();
-        match runtime {
-            Ok(runtime) => {
-                let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
-                let terminal = Terminal::of_process();
-                let arguments = std::env::args_os();
-                runtime
-                    .block_on(self.run_on(arguments, &mut out, &mut err, terminal))
-                    .into()
-            }
-            Err(error) => {
-                eprintln!("cdb: cannot start the async runtime: {error}");
-                Exit::Usage.into()
-            }
-        }
+    pub fn run(self) -> ExitCode {
+        self.program.run_process()
     }
 
     /// Runs with `arguments`, whose first item is the program's name, and writes to `out` and
@@ -174,17 +151,8 @@ impl<C: Container> Cli<C> {
         out: &mut (dyn Write + Send),
         err: &mut (dyn Write + Send),
     ) -> Exit {
-        self.run_on(arguments, out, err, Terminal::default()).await
-    }
-
-    async fn run_on(
-        &self,
-        arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
-        out: &mut (dyn Write + Send),
-        err: &mut (dyn Write + Send),
-        terminal: Terminal,
-    ) -> Exit {
         let arguments = arguments.into_iter().map(Into::into).collect();
+        let terminal = Terminal::default();
         self.program.run(arguments, out, err, terminal).await
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use clap::Args;
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::exit::{Exit, Failure};
 use crate::output::{Console, counted, short, table};
@@ -32,7 +33,30 @@ pub(crate) struct Plan {
     #[serde(rename = "would")]
     action: &'static str,
     count: u64,
+    /// The digest of all instances, if the plan lists the first of them only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
     instances: Vec<Row>,
+}
+
+/// The digest of the items that a plan covers: two selections with as many items differ in it.
+#[derive(Debug, Default)]
+pub(crate) struct PlanDigest(Sha256);
+
+impl PlanDigest {
+    /// Adds an item, by the texts that identify it.
+    pub(crate) fn add(&mut self, texts: &[&str]) {
+        for text in texts {
+            self.0.update(text.len().to_le_bytes());
+            self.0.update(text);
+        }
+    }
+
+    /// Returns the digest in hexadecimal digits.
+    pub(crate) fn finish(self) -> String {
+        let hash = self.0.finalize();
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 impl Plan {
@@ -41,8 +65,15 @@ impl Plan {
         Self {
             action,
             count,
+            digest: None,
             instances,
         }
+    }
+
+    /// Adds the digest of all instances.
+    pub(crate) fn with_digest(mut self, digest: Option<PlanDigest>) -> Self {
+        self.digest = digest.map(PlanDigest::finish);
+        self
     }
 
     /// The listed instances.

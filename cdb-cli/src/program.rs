@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
+use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use futures::future::LocalBoxFuture;
 
 use crate::args::{Args, Command};
 use crate::color::Terminal;
@@ -27,8 +29,49 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// Runs with the arguments of this process and writes to its standard streams.
+    pub(crate) fn run_process(mut self) -> ExitCode {
+        match EnvFile::find() {
+            Ok(file) => self.env_file = file,
+            Err(reason) => {
+                eprintln!("cdb: the file `.env` cannot be read: {reason}");
+                return Exit::Usage.into();
+            }
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build();
+        match runtime {
+            Ok(runtime) => {
+                let (mut out, mut err) = (std::io::stdout(), std::io::stderr());
+                let terminal = Terminal::of_process();
+                let arguments = std::env::args_os().collect();
+                runtime
+                    .block_on(self.run(arguments, &mut out, &mut err, terminal))
+                    .into()
+            }
+            Err(error) => {
+                eprintln!("cdb: cannot start the async runtime: {error}");
+                Exit::Usage.into()
+            }
+        }
+    }
+
     /// Runs with `arguments`, whose first item is the program's name.
-    pub(crate) async fn run(
+    ///
+    /// Boxed as a trait object, so that the subcommands are compiled with this crate, not with
+    /// each program.
+    pub(crate) fn run<'a>(
+        &'a self,
+        arguments: Vec<OsString>,
+        out: &'a mut (dyn Write + Send),
+        err: &'a mut (dyn Write + Send),
+        terminal: Terminal,
+    ) -> LocalBoxFuture<'a, Exit> {
+        Box::pin(self.run_subcommand(arguments, out, err, terminal))
+    }
+
+    async fn run_subcommand(
         &self,
         arguments: Vec<OsString>,
         out: &mut (dyn Write + Send),
@@ -53,7 +96,7 @@ impl Program {
             Err(error) => return show_usage(&error.format(&mut command), out, err),
         };
         let mut console = Console::new(out, err, args.json, terminal, &program);
-        let result = Box::pin(self.dispatch(args.command, &matches, &mut console)).await;
+        let result = self.dispatch(args.command, &matches, &mut console).await;
         result.unwrap_or_else(|failure| {
             if !failure.message.is_empty() {
                 // Standard error itself failed: there is no other stream for this error.
@@ -136,7 +179,7 @@ impl Program {
         &'a self,
         program: &'a str,
         arguments: Vec<String>,
-    ) -> futures::future::LocalBoxFuture<'a, mcp::Answer> {
+    ) -> LocalBoxFuture<'a, mcp::Answer> {
         Box::pin(async move {
             let (mut out, mut err) = (Vec::new(), Vec::new());
             let arguments = std::iter::once(program.to_owned()).chain(arguments);

@@ -22,8 +22,8 @@ const FIRST: Duration = Duration::from_secs(1);
 /// a partition avoid the region that did not answer.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The time after which a dropped request counts as a failure: a little less than the deadline,
-/// which begins before the request is sent.
+/// The time without an answer after which a dropped request counts as a failure: a little less than
+/// the deadline, which begins before the request is sent.
 const SILENT_AFTER: Duration = Duration::from_millis(900);
 
 /// Which physical partitions of a container answer.
@@ -224,10 +224,13 @@ impl PartitionHealth {
         Watch {
             health: self,
             range,
-            sent_at: Instant::now(),
             is_over: false,
             can_fail_over,
-            endpoint: Mutex::default(),
+            attempts: Mutex::new(Attempts {
+                sent_at: Instant::now(),
+                endpoint: None,
+                is_answered: false,
+            }),
         }
     }
 
@@ -257,15 +260,25 @@ impl PartitionHealth {
     }
 }
 
-/// A request under way. Dropping it after a while counts as a failure of the partition.
+/// A request under way. Dropping it counts as a failure of the partition after a while without an
+/// answer.
 pub(crate) struct Watch<'a> {
     health: &'a PartitionHealth,
     range: PhysicalPartitionId,
-    sent_at: Instant,
     is_over: bool,
     can_fail_over: bool,
+    attempts: Mutex<Attempts>,
+}
+
+/// The attempts of a request since its last answer.
+#[derive(Clone)]
+struct Attempts {
+    /// The time of the first attempt since the last answer.
+    sent_at: Instant,
     /// The endpoint of the last attempt.
-    endpoint: Mutex<Option<Arc<str>>>,
+    endpoint: Option<Arc<str>>,
+    /// Whether the partition has answered, and the request waits before its next attempt.
+    is_answered: bool,
 }
 
 impl Watch<'_> {
@@ -275,13 +288,25 @@ impl Watch<'_> {
         known.get(&self.range).cloned().unwrap_or_default()
     }
 
-    fn endpoint(&self) -> MutexGuard<'_, Option<Arc<str>>> {
-        self.endpoint.lock().unwrap_or_else(PoisonError::into_inner)
+    fn attempts(&self) -> MutexGuard<'_, Attempts> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes where the next attempt goes.
     pub(crate) fn sent_to(&self, endpoint: &Arc<str>) {
-        *self.endpoint() = Some(endpoint.clone());
+        let mut attempts = self.attempts();
+        attempts.endpoint = Some(endpoint.clone());
+        if std::mem::take(&mut attempts.is_answered) {
+            attempts.sent_at = Instant::now();
+        }
+    }
+
+    /// Notes that the partition has answered an attempt, which the request may repeat after a wait.
+    pub(crate) fn answered(&self, status: Status) {
+        if Signal::of_status(status) == Signal::Answer {
+            self.note(Signal::Answer);
+            self.attempts().is_answered = true;
+        }
     }
 
     /// Notes which region has the writes of the partition; `None` for the account's write region.
@@ -297,10 +322,10 @@ impl Watch<'_> {
             tracing::info!(range = %self.range, endpoint = endpoint.map(|it| &**it), "the writes of a physical partition moved");
         }
         range.writes = endpoint.cloned();
-        let answered = self.endpoint();
+        let answered = self.attempts();
         range
             .silent
-            .take_if(|(silent, _)| Some(&*silent) == answered.as_ref());
+            .take_if(|(silent, _)| Some(&*silent) == answered.endpoint.as_ref());
         if *range == RangeEndpoints::default() {
             known.remove(&self.range);
         }
@@ -316,8 +341,10 @@ impl Watch<'_> {
         // A trial of a partition that can fail over asks another region first, and ends at once
         // after the move.
         let longest = if self.can_fail_over { FIRST } else { LONGEST };
-        self.health.note(&self.range, self.sent_at, signal, longest);
-        let endpoint = self.endpoint().clone();
+        let Attempts {
+            sent_at, endpoint, ..
+        } = self.attempts().clone();
+        self.health.note(&self.range, sent_at, signal, longest);
         if let Some(endpoint) = endpoint
             && self.can_fail_over
             && signal == Signal::Failure
@@ -339,20 +366,30 @@ impl RangeEndpoints {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        if !self.is_over && self.sent_at.elapsed() >= SILENT_AFTER {
+        let is_silent = {
+            let attempts = self.attempts();
+            !attempts.is_answered && attempts.sent_at.elapsed() >= SILENT_AFTER
+        };
+        if !self.is_over && is_silent {
             self.note(Signal::Failure);
         }
     }
 }
 
 impl Signal {
-    /// Returns what an error says. A throttled partition has answered, and so has one that was
-    /// split.
+    /// Returns what a status says. A throttled partition has answered, and so has one that was split.
+    fn of_status(status: Status) -> Self {
+        match status {
+            Status::RANGE_GONE => Self::Answer,
+            status if matches!(status.code, 408 | 410 | 500..=599) => Self::Failure,
+            _ => Self::Answer,
+        }
+    }
+
+    /// Returns what an error says.
     fn of(error: &Error) -> Self {
         match error.status() {
-            Some(Status::RANGE_GONE) => Self::Answer,
-            Some(status) if matches!(status.code, 408 | 410 | 500..=599) => Self::Failure,
-            Some(_) => Self::Answer,
+            Some(status) => Self::of_status(status),
             None if error.kind() == ErrorKind::Unavailable => Self::Failure,
             None => Self::Nothing,
         }

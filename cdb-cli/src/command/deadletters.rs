@@ -100,10 +100,6 @@ impl FailedMessages for DeadLetterSources {
         Self::now(self)
     }
 
-    async fn count(&self) -> Result<u64, Failure> {
-        Self::count(self).await
-    }
-
     async fn names(&self) -> Result<Vec<DeadLetterId>, Failure> {
         let mut names = Vec::new();
         let mut from = None;

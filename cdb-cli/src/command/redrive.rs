@@ -7,7 +7,7 @@ use cdb_model::Timestamp;
 use clap::Args;
 use serde::{Serialize, Serializer};
 
-use crate::confirm::{Confirmation, Planned};
+use crate::confirm::{Confirmation, PlanDigest, Planned};
 use crate::dead_letters::Action;
 use crate::exit::{Exit, Failure};
 use crate::messages::Outcome;
@@ -34,8 +34,6 @@ pub(super) trait FailedMessages: Sync {
     const MEMBER: &'static str;
 
     fn now(&self) -> Timestamp;
-
-    async fn count(&self) -> Result<u64, Failure>;
 
     /// Reads the names of all messages.
     async fn names(&self) -> Result<Vec<Self::Name>, Failure>;
@@ -82,6 +80,9 @@ struct Plan<F: FailedMessages> {
     #[serde(rename = "would")]
     action: &'static str,
     count: u64,
+    /// The digest of all messages, if the plan lists none of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
     #[serde(flatten)]
     messages: Member<Vec<F::Row>>,
     now: Timestamp,
@@ -109,10 +110,6 @@ impl<N: Name> Chosen<N> {
         action: Action,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let plan = self.which.plan(messages, action).await?;
-        if self.confirmation.is_missing() {
-            return self.confirmation.stop(&plan, console);
-        }
         let names = if self.which.all {
             // All names before the first change, so that a message that fails again is not processed
             // twice.
@@ -120,6 +117,10 @@ impl<N: Name> Chosen<N> {
         } else {
             self.which.names.clone()
         };
+        let plan = self.which.plan(messages, &names, action).await?;
+        if self.confirmation.is_missing() {
+            return self.confirmation.stop(&plan, console);
+        }
         let mut done = Done {
             action: match action {
                 Action::Redrive => "redrove",
@@ -155,22 +156,25 @@ impl<N: Name> Which<N> {
     async fn plan<F: FailedMessages<Name = N>>(
         &self,
         messages: &F,
+        all: &[N],
         action: Action,
     ) -> Result<Plan<F>, Failure> {
         let mut rows = Vec::new();
         for name in &self.names {
             rows.push(messages.row(name).await?);
         }
+        let digest = self.all.then(|| {
+            let mut digest = PlanDigest::default();
+            all.iter().for_each(|name| digest.add(&[&name.to_string()]));
+            digest.finish()
+        });
         Ok(Plan {
             action: match action {
                 Action::Redrive => "redrive",
                 Action::Discard => "discard",
             },
-            count: if self.all {
-                messages.count().await?
-            } else {
-                rows.len() as u64
-            },
+            count: all.len() as u64,
+            digest,
             messages: Member(F::MEMBER, rows),
             now: messages.now(),
         })

@@ -98,10 +98,6 @@ impl FailedMessages for SetAside<'_> {
         self.holdings.now()
     }
 
-    async fn count(&self) -> Result<u64, Failure> {
-        Ok(self.admin.counts().await?.set_aside)
-    }
-
     async fn names(&self) -> Result<Vec<WorkName>, Failure> {
         let mut names = Vec::new();
         let mut from = None;

@@ -246,6 +246,9 @@ impl Pipeline {
                 return Err(call.refused(answer));
             }
             telemetry::retrying(&outcome, call.attempts, delay);
+            if let (Some(watch), Outcome::Answered { status, .. }) = (call.watch, outcome) {
+                watch.answered(status);
+            }
             sleep(delay).await;
             call.wait_in_background(outcome).await;
         }

@@ -5,7 +5,7 @@ use cdb_provider::documents::Status;
 use clap::Args;
 
 use super::select::{Filters, State};
-use crate::confirm::Plan;
+use crate::confirm::{Plan, PlanDigest};
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;
@@ -158,16 +158,23 @@ impl Batches<'_> {
 
     /// Reads all instances and returns the plan of a command.
     pub(super) async fn plan(mut self, action: &'static str) -> Result<Plan, Failure> {
-        let most = match self.remaining {
-            Remaining::Ids(_) => usize::MAX,
-            Remaining::Selected(..) | Remaining::None => LISTED,
+        let (most, mut digest) = match self.remaining {
+            Remaining::Ids(_) => (usize::MAX, None),
+            Remaining::Selected(..) | Remaining::None => (LISTED, Some(PlanDigest::default())),
         };
         let (mut count, mut rows) = (0, Vec::new());
         while let Some(batch) = self.next().await? {
             count += batch.len() as u64;
-            let missing = most - rows.len();
-            rows.extend(batch.into_iter().take(missing));
+            for row in batch {
+                if let Some(digest) = &mut digest {
+                    let created = row.created_at.as_millis().to_string();
+                    digest.add(&[&row.id, &created, &row.status.to_string()]);
+                }
+                if rows.len() < most {
+                    rows.push(row);
+                }
+            }
         }
-        Ok(Plan::new(action, count, rows))
+        Ok(Plan::new(action, count, rows).with_digest(digest))
     }
 }

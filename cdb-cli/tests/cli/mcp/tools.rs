@@ -2,10 +2,12 @@
 
 use std::fmt::Write as _;
 
+use cdb_model::Document as _;
+use cdb_provider::documents::{NEVER, OutboxIntent, Status};
 use serde_json::json;
 
 use super::client::Client;
-use crate::fixture::fill;
+use crate::fixture::{at, fill, instance};
 use crate::harness::{Account, snapshot};
 
 #[tokio::test]
@@ -196,6 +198,55 @@ async fn a_change_needs_the_code_of_its_own_plan() {
     let confirmed = json!({ "status": ["failed"], "confirm": plan.answer["confirm"] });
     let stale = client.read("instances_delete", confirmed).await;
     assert_eq!(stale.answer["changed"], false, "{stale:?}");
+}
+
+#[tokio::test]
+async fn the_code_of_a_selection_covers_what_its_plan_does_not_list() {
+    let account = Account::start().await;
+    let container = fill(&account).await;
+    for number in 0..12 {
+        let failed = instance(&format!("old-{number}"), "Order", Status::Failed, number);
+        container.run(failed.create()).await.expect("an instance");
+    }
+    let dead = |name: &str| OutboxIntent {
+        created_at: NEVER,
+        ..OutboxIntent::new("order-3", name.to_owned(), "stock", at(90))
+    };
+    let first = dead("turn-1");
+    container.run(first.create()).await.expect("a dead letter");
+    let mut client = Client::with_actions(&account).await;
+    let selections = [
+        ("instances_delete", json!({ "status": ["failed"] })),
+        ("deadletters_discard", json!({ "all": true })),
+    ];
+    let mut plans = Vec::new();
+    for (tool, arguments) in &selections {
+        plans.push(client.read(tool, arguments.clone()).await.answer);
+    }
+    assert_eq!(plans[0]["plan"]["count"], 13);
+    assert_eq!(plans[1]["plan"]["count"], 1);
+    // Each selection loses an item and gets another one.
+    let oldest = instance("old-0", "Order", Status::Failed, 0);
+    container
+        .run(oldest.key().delete())
+        .await
+        .expect("it exists");
+    let other = instance("older", "Order", Status::Failed, 0);
+    container.run(other.create()).await.expect("an instance");
+    container
+        .run(first.key().delete())
+        .await
+        .expect("it exists");
+    let second = dead("turn-2");
+    container.run(second.create()).await.expect("a dead letter");
+    for ((tool, arguments), plan) in selections.into_iter().zip(plans) {
+        let mut confirmed = arguments;
+        confirmed["confirm"] = plan["confirm"].clone();
+        let stale = client.read(tool, confirmed).await.answer;
+        assert_eq!(stale["changed"], false, "{stale}");
+        assert_eq!(stale["plan"]["count"], plan["plan"]["count"]);
+        assert_eq!(stale["plan"]["instances"], plan["plan"]["instances"]);
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use cdb_model::Document as _;
 use serde_json::json;
 use tokio::time::{Instant, timeout};
 
-use super::fixture::{KEY, fixture, numbers, ordered, two_ranges};
+use super::fixture::{Fixture, KEY, fixture, numbers, ordered, two_ranges};
 use super::shop::{Profile, Shop, profile, shop};
 use crate::config::CosmosClientBuilder;
 use crate::container::ContainerClient;
@@ -140,6 +140,27 @@ async fn the_wait_of_a_background_request_does_not_count_as_silence_of_its_parti
     assert_eq!(query.await.unwrap().rows.len(), 2);
     assert!(begun.elapsed() > Duration::from_secs(1));
     assert!(foreground.health().all_answer());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_dropped_while_it_waits_after_a_throttled_attempt_is_no_silence() {
+    let script = Script::new([two_ranges()]);
+    let foreground = fixture(&script);
+    let range = foreground.physical_partitions().await.unwrap()[0].clone();
+    let slowly = || Step::refusal(429, 3200).header("x-ms-retry-after-ms", "2000");
+    let dropped = async |handle: &ContainerClient<Fixture>| {
+        let query = handle.query(ordered(None)).in_physical_partition(&range);
+        let dropped = timeout(Duration::from_secs(3), query.all()).await;
+        assert!(dropped.is_err());
+        foreground.health().all_answer()
+    };
+    for handle in [foreground.in_background(), foreground.clone()] {
+        script.extend([slowly(), slowly()]);
+        assert!(dropped(&handle).await);
+    }
+    // The next attempt is silent.
+    script.extend([slowly(), Step::Hang]);
+    assert!(!dropped(&foreground).await);
 }
 
 #[tokio::test(start_paused = true)]
