@@ -65,7 +65,13 @@ impl Running {
     }
 
     async fn begin(&self, orchestration: &str) {
-        let begun = self.client.start_orchestration("main", orchestration, "");
+        self.begin_with(orchestration, "100").await;
+    }
+
+    async fn begin_with(&self, orchestration: &str, input: &str) {
+        let begun = self
+            .client
+            .start_orchestration("main", orchestration, input);
         begun.await.expect("it is started");
     }
 
@@ -118,12 +124,15 @@ fn activities(started: &Started) -> ActivityRegistry {
 
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register("Steps", |ctx: OrchestrationContext, _: String| async move {
-            ctx.schedule_wait("go").await;
-            let first = ctx.schedule_activity("Step", "100").await?;
-            let second = ctx.schedule_activity("Step", "1").await?;
-            Ok(format!("{first} {second}"))
-        })
+        .register(
+            "Steps",
+            |ctx: OrchestrationContext, seconds: String| async move {
+                ctx.schedule_wait("go").await;
+                let first = ctx.schedule_activity("Step", seconds).await?;
+                let second = ctx.schedule_activity("Step", "1").await?;
+                Ok(format!("{first} {second}"))
+            },
+        )
         .register("Race", |ctx: OrchestrationContext, _: String| async move {
             let timer = ctx.schedule_timer(SECOND * 60);
             match ctx.select2(timer, ctx.schedule_wait("go")).await {
@@ -132,7 +141,7 @@ fn orchestrations() -> OrchestrationRegistry {
             }
         })
         .register("Above", |ctx: OrchestrationContext, _: String| async move {
-            ctx.schedule_sub_orchestration_with_id("Steps", "below", "")
+            ctx.schedule_sub_orchestration_with_id("Steps", "below", "100")
                 .await
         })
         .build()
@@ -185,18 +194,21 @@ async fn a_paused_instance_starts_nothing_and_costs_no_writes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_running_activity_ends_once_and_the_next_one_waits() {
-    let on = Running::start().await;
-    on.begin("Steps").await;
-    sleep(SECOND).await;
-    on.raise("main").await;
-    eventually(async || !on.started().is_empty()).await;
-    on.pause(Extent::Alone).await;
-    sleep(LONG).await;
-    assert_eq!(on.started(), ["100"]);
-    on.resume(Extent::Alone).await;
-    assert_eq!(on.output().await, "100 1");
-    assert_eq!(on.started(), ["100", "1"]);
-    on.stop().await;
+    // Before its lock is renewed, and after several renewals.
+    for seconds in ["5", "100"] {
+        let on = Running::start().await;
+        on.begin_with("Steps", seconds).await;
+        sleep(SECOND).await;
+        on.raise("main").await;
+        eventually(async || !on.started().is_empty()).await;
+        on.pause(Extent::Alone).await;
+        sleep(LONG).await;
+        assert_eq!(on.started(), [seconds]);
+        on.resume(Extent::Alone).await;
+        assert_eq!(on.output().await, format!("{seconds} 1"));
+        assert_eq!(on.started(), [seconds, "1"]);
+        on.stop().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

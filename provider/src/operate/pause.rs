@@ -17,8 +17,8 @@ use crate::operate::rewind::open_children;
 use crate::queue::Services;
 use crate::queue::activities::lock::held_back;
 use crate::stored::documents::{
-    Durable, Instance, IntentItem, IntentQueue, NEVER, OperatorAction, OrchestratorItem,
-    OutboxIntent, PAUSED, WorkerItem,
+    Durable, IntentItem, IntentQueue, NEVER, OperatorAction, OrchestratorItem, OutboxIntent,
+    PAUSED, WorkerItem,
 };
 use crate::stored::{history, schema};
 use crate::timing::{OPERATOR_ATTEMPTS, RETRY_PAUSE};
@@ -40,7 +40,13 @@ pub(crate) async fn pause(
     extent: Extent,
     by: &str,
 ) -> Result<Vec<String>> {
-    check_running(&instances::existing(services.container(), root).await?)?;
+    let instance = instances::existing(services.container(), root).await?;
+    if !instance.has_more() {
+        let status = instance.status;
+        return Err(Error::Refused(format!(
+            "instance `{root}` has ended: {status}"
+        )));
+    }
     // Versions that do not know pauses are those that do not know limits.
     schema::note_limits(services.container()).await?;
     let mut paused = Vec::new();
@@ -88,15 +94,26 @@ async fn children(services: &Services, parent: &str) -> Result<Vec<String>> {
     let events = history::read_execution(&latest, parent, execution).await?;
     let mut children = Vec::new();
     for child in open_children(&events, parent) {
-        // In the order of a start: an intent, a message, an instance.
-        let starts =
-            is_start_sent(&latest, parent, &child).await? || has_messages(&latest, &child).await?;
-        let instance = history::read_instance(&latest, &child).await?;
-        if instance.map_or(starts, |found| found.document.has_more()) {
+        if has_not_ended(&latest, parent, &child).await? {
             children.push(child);
         }
     }
     Ok(children)
+}
+
+/// Returns whether a scheduled child is running or still to start.
+async fn has_not_ended(
+    latest: &ContainerClient<Durable>,
+    parent: &str,
+    child: &str,
+) -> Result<bool> {
+    if let Some(found) = history::read_instance(latest, child).await? {
+        return Ok(found.document.has_more());
+    }
+    // In the order of a start: an intent, a message, an instance. One without any was deleted.
+    let starts = is_start_sent(latest, parent, child).await? || has_messages(latest, child).await?;
+    let found = history::read_instance(latest, child).await?;
+    Ok(found.map_or(starts, |found| found.document.has_more()))
 }
 
 async fn is_start_sent(
@@ -122,17 +139,7 @@ async fn has_messages(latest: &ContainerClient<Durable>, instance: &str) -> Resu
     Ok(counts.iter().sum::<u64>() > 0)
 }
 
-fn check_running(instance: &Instance) -> Result<()> {
-    if instance.has_more() {
-        return Ok(());
-    }
-    Err(Error::Refused(format!(
-        "instance `{}` has ended: {}",
-        instance.instance_id, instance.status
-    )))
-}
-
-/// Pauses an instance. Returns whether it was not paused before.
+/// Pauses an instance, unless it has ended meanwhile. Returns whether it was not paused before.
 async fn pause_one(services: &Services, id: &str, by: &str) -> Result<bool> {
     let execution = services.instances().newest_execution(id);
     let mut turn = exclusively(services, id, execution).await?;
@@ -143,7 +150,9 @@ async fn pause_one(services: &Services, id: &str, by: &str) -> Result<bool> {
 
 async fn store_pause(services: &Services, turn: &mut ExclusiveTurn, by: &str) -> Result<bool> {
     let instance = &turn.0.instance.document;
-    check_running(instance)?;
+    if !instance.has_more() {
+        return Ok(false);
+    }
     let id = instance.instance_id.clone();
     let is_new = instance.paused.is_none();
     if is_new {

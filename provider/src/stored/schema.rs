@@ -69,7 +69,12 @@ pub(crate) async fn note_limits(container: &ContainerClient<Durable>) -> Result<
         return Ok(());
     }
     let after = stored.document.with_limits();
-    replace(container, &after, &stored.etag).await
+    let written = replace(container, &after, &stored.etag).await;
+    // Another operator may have been faster.
+    if written.is_err() && check_before_limits(container).await?.document.has_limits() {
+        return Ok(());
+    }
+    written
 }
 
 /// Refuses a container that cannot have limits: one without a schema, or with a newer one.
