@@ -219,8 +219,8 @@ pub struct RuleError(pub(crate) String);
 /// | `activity=CallBank` | those with this name | one |
 /// | `orchestration=Import` | those of this orchestration | one |
 /// | `tag=gpu` | those with this tag | one |
-/// | `tenant=ada` | those whose instance had this search attribute at the commit | one |
-/// | `tenant=*` | those whose instance had this search attribute | one per value |
+/// | `tenant=ada` | those whose instance had this search attribute at the commit, or has this [label](crate::InstanceLabel) | one |
+/// | `tenant=*` | those whose instance had this search attribute, or has this label | one per value |
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Selector {
@@ -228,7 +228,7 @@ pub enum Selector {
     All,
     /// Those with a label.
     Label {
-        /// `activity`, `orchestration`, `tag`, or a search attribute.
+        /// `activity`, `orchestration`, `tag`, a search attribute or a label of the instance.
         name: String,
         /// The value; `None` for each value a key of its own.
         value: Option<String>,
@@ -370,7 +370,7 @@ mod tests {
         Labels {
             activity: "CallBank".to_owned(),
             tag: Some("gpu".to_owned()),
-            ..Labels::of_turn("Order", &attributes)
+            ..Labels::of_turn("Order", &attributes, [])
         }
     }
 
