@@ -84,17 +84,17 @@ pub struct Rule {
     /// The most activities of a key that start in a second, in all runtimes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_per_second: Option<f64>,
-    /// The share of a key among those that wait in a runtime, 1 to 1,000. The first rule with a
-    /// weight that selects an activity decides its key. Activities without one have a key in
-    /// common, with the weight 1.
+    /// The share of a key among those that wait in a runtime, 1 to 1,000; also of turns. The first
+    /// rule with a weight that selects an activity decides its key. Activities without one have a
+    /// key in common, with the weight 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// The priority; the first rule with one decides.
+    /// The priority, also of turns; the first rule with one decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
 }
 
-/// The priority of activities. Those of a higher one are handed out first; of 17 starts, one goes
+/// The priority of activities and turns. Those of a higher one are handed out first; of 17 starts, one goes
 /// to a lower priority that waits.
 #[derive(
     Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash,
@@ -191,6 +191,17 @@ impl Rule {
             )));
         }
         Ok(())
+    }
+
+    /// Returns the part of the rule that concerns turns: their order. `None` without one.
+    pub(crate) fn of_turns(&self) -> Option<Self> {
+        let is_of_activities = matches!(&self.select, Selector::Label { name, .. } if name == "activity" || name == "tag");
+        let is_ordered = self.weight.is_some() || self.priority.is_some();
+        (is_ordered && !is_of_activities).then(|| Self {
+            running: None,
+            starts_per_second: None,
+            ..self.clone()
+        })
     }
 
     /// Returns whether the rule limits what runs or starts, so that runtimes need permits.
