@@ -14,6 +14,7 @@ use duroxide::providers::ProviderError;
 
 use crate::error::InOperation;
 use crate::stored::StoreSettings;
+use crate::stored::instance_labels::{self, InstanceLabel, InstanceLabels};
 use crate::stored::payload::{self, PayloadCodec};
 use crate::stored::spill::Limits;
 use crate::timing;
@@ -117,6 +118,10 @@ pub struct CosmosDBProviderConfig {
     /// [`payload`]. `None` by default. The container notes the codec's name when it
     /// is opened with one for the first time; from then on it is refused to runtimes without.
     pub payload_codec: Option<Arc<dyn PayloadCodec>>,
+    /// The labels of instances by which [limits](crate::documents::Rule) select, derived from their
+    /// ids: a tenant that is a part of the id. All runtimes of a container need the same. Empty by
+    /// default.
+    pub labels: Vec<InstanceLabel>,
     /// Whether an endpoint on loopback, such as an emulator, may have any certificate. Off by
     /// default. Other endpoints refuse this setting.
     pub accept_invalid_certificates_on_loopback: bool,
@@ -277,6 +282,7 @@ impl CosmosDBProviderConfig {
                 history: self.max_history_bytes,
             },
             payload_codec: self.payload_codec.clone(),
+            labels: InstanceLabels::new(&self.labels),
             unclaimed_age: self.unclaimed_age,
             orphan_age: self.orphan_age,
         }
@@ -314,6 +320,7 @@ impl CosmosDBProviderConfig {
             .map(|(name, _)| format!("{name} is empty"))
             .chain(zero.map(|(name, _)| format!("{name} must be more than zero")))
             .chain(has_unnamed_region.then(|| "preferred_regions has an empty name".to_owned()))
+            .chain(instance_labels::mistakes(&self.labels))
             .chain(broken_relations(self))
     }
 }
@@ -402,6 +409,7 @@ impl Default for CosmosDBProviderConfig {
             secondary_key: None,
             credential: None,
             payload_codec: None,
+            labels: Vec::new(),
             accept_invalid_certificates_on_loopback: false,
             preferred_regions: Vec::new(),
             index_timeout: BootstrapConfig::default().index_timeout,
@@ -442,6 +450,7 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("bootstrap", &self.bootstrap)
             .field("credential", &self.credential)
             .field("payload_codec", &self.payload_codec)
+            .field("labels", &self.labels)
             .field(
                 "accept_invalid_certificates_on_loopback",
                 &self.accept_invalid_certificates_on_loopback,
@@ -519,6 +528,7 @@ mod tests {
                     bootstrap: CreateIfMissing,
                     credential: None,
                     payload_codec: None,
+                    labels: [],
                     accept_invalid_certificates_on_loopback: false,
                     preferred_regions: [],
                     index_timeout: 600s,
@@ -549,6 +559,7 @@ mod tests {
             preferred_regions: vec!["West Europe".to_owned(), String::new()],
             index_timeout: Duration::ZERO,
             max_connections: 0,
+            labels: vec![InstanceLabel::new("tag", |_| None)],
             ..Default::default()
         };
         let message = wrong.validate().unwrap_err().to_string();
@@ -560,6 +571,7 @@ mod tests {
             "preferred_regions has an empty name",
             "index_timeout must be more than zero",
             "max_connections must be more than zero",
+            "labels: `tag` is not a name",
         ] {
             assert!(message.contains(setting), "{message}");
         }

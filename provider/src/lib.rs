@@ -68,4 +68,5 @@ pub use provider::CosmosDBProvider;
 pub use stored::attributes::{Attribute, AttributesError, SearchAttributes};
 #[doc(hidden)]
 pub use stored::codegen_support as __private;
+pub use stored::instance_labels::InstanceLabel;
 pub use stored::{documents, payload};

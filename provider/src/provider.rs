@@ -193,11 +193,10 @@ impl CosmosDBProvider {
         let incarnation = membership.as_ref().map(|own| own.incarnation().clone());
         let store = Store::new(container, config.store(), incarnation);
         let provider = Self::of(store, config, leases, membership);
-        let services = &provider.services;
-        let known = &services.queues.limits;
-        known.checked(Instant::now());
+        let queues = &provider.services.queues;
+        queues.limits.checked(Instant::now());
         if let Some(limits) = limits {
-            known.apply(services.activities(), &limits.document);
+            queues.apply_limits(&limits.document);
         }
         Ok(provider.in_background(config))
     }

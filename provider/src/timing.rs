@@ -103,6 +103,9 @@ pub(crate) const BUSY_POLL: Duration = ms(100);
 pub(crate) const BUSY_FOR: Duration = ms(250);
 /// The poll interval from which on the probe precedes each poll of a single partition.
 pub(crate) const PROBED_FROM: Duration = ms(200);
+/// The time by which a poll for new items goes back before the last poll, because clocks differ and
+/// writes take time. A poll for all items finds those that become visible later.
+pub(crate) const POLL_OVERLAP: Duration = ms(250);
 /// The time after which an item is overdue, so that runtimes of other shares take it.
 pub(crate) const OVERDUE_AFTER: Duration = secs(5);
 /// The time between two probes for overdue items of other runtimes' partitions.

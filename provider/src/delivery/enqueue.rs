@@ -12,7 +12,7 @@ use crate::queue::Services;
 use crate::queue::instances::Message;
 use crate::stored::admission;
 use crate::stored::documents::{
-    Chunked, Durable, OperatorAction, OrchestratorItem, WorkerItem, target_instance,
+    Chunked, Durable, Labels, OperatorAction, OrchestratorItem, WorkerItem, target_instance,
 };
 use crate::stored::spill::Spilling;
 
@@ -110,6 +110,8 @@ pub(crate) async fn activity(services: &Services, mut item: WorkItem) -> Result<
             "the worker queue takes only ActivityExecute; use enqueue_for_orchestrator".to_owned(),
         )
     })?;
+    let of_instance = services.store.labels.of(&document.instance_id);
+    let document = document.with_labels(&Labels::of_instance(of_instance));
     services.container().create_if_missing(&document).await?;
     services.activities().local().poll_soon();
     Ok(())

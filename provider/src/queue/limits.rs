@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::activities::ActivityQueue;
+use super::instances::InstanceQueue;
 use crate::stored::documents::Limits;
 use crate::timing::LIMITS_SEARCH;
 
@@ -50,8 +51,13 @@ impl KnownLimits {
         Check::Due
     }
 
-    /// Applies rules to the activities of this process, unless it knows newer ones.
-    pub(crate) fn apply(&self, activities: &ActivityQueue, limits: &Limits) {
+    /// Applies rules to the activities and turns of this process, unless it knows newer ones.
+    pub(super) fn apply(
+        &self,
+        activities: &ActivityQueue,
+        instances: &InstanceQueue,
+        limits: &Limits,
+    ) {
         let mut changed_at = self.changed_at.lock();
         if *changed_at >= Some(limits.visible_at) {
             return;
@@ -59,9 +65,7 @@ impl KnownLimits {
         *changed_at = Some(limits.visible_at);
         let queue = activities.local();
         queue.with(|queue, now| queue.set_rules(limits.rules.clone(), now));
-        tracing::info!(
-            rules = limits.rules.len(),
-            "the limits of activities have changed"
-        );
+        instances.set_rules(&limits.rules);
+        tracing::info!(rules = limits.rules.len(), "the limits have changed");
     }
 }

@@ -20,7 +20,7 @@ use crate::queue::intents::Delivery;
 use crate::queue::poll::{LastProbe, PolledQueue, Shares};
 use crate::queue::session::Sessions;
 use crate::stored::Store;
-use crate::stored::documents::{Durable, OrchestratorItem};
+use crate::stored::documents::{Durable, Limits, OrchestratorItem};
 
 /// The requests that a background task sends at a time: to several physical partitions, or for
 /// several items.
@@ -132,6 +132,11 @@ impl Queues {
             long_polling: config.long_polling,
             membership,
         }
+    }
+
+    /// Applies rules to the work of this process, unless it knows newer ones.
+    pub(crate) fn apply_limits(&self, limits: &Limits) {
+        self.limits.apply(&self.activities, &self.instances, limits);
     }
 
     /// Returns whether the takers of a queue will soon have no ready item.

@@ -8,6 +8,7 @@ mod corrupt_documents;
 pub(crate) mod custom_status;
 pub mod documents;
 pub(crate) mod history;
+pub(crate) mod instance_labels;
 pub(crate) mod kv;
 pub mod payload;
 pub(crate) mod schema;

@@ -10,6 +10,7 @@ use cdb_model::Timestamp;
 
 use super::corrupt_documents::CorruptDocuments;
 use super::documents::Durable;
+use super::instance_labels::InstanceLabels;
 use super::tasks::Tasks;
 use crate::stored::payload::{PayloadCodec, Payloads};
 use crate::stored::spill::Limits;
@@ -19,6 +20,7 @@ use crate::stored::spill::Limits;
 pub(crate) struct StoreSettings {
     pub(crate) limits: Limits,
     pub(crate) payload_codec: Option<Arc<dyn PayloadCodec>>,
+    pub(crate) labels: InstanceLabels,
     pub(crate) unclaimed_age: Duration,
     pub(crate) orphan_age: Duration,
 }
@@ -30,6 +32,7 @@ pub(crate) struct Store {
     pub(crate) limits: Limits,
     pub(crate) corrupt_documents: Arc<CorruptDocuments>,
     pub(crate) payloads: Payloads,
+    pub(crate) labels: InstanceLabels,
     /// How long messages wait for an instance that does not exist.
     pub(crate) unclaimed_age: Duration,
     /// The age at which chunks without a commit are deleted.
@@ -51,6 +54,7 @@ impl Store {
             limits: settings.limits,
             corrupt_documents: Arc::default(),
             payloads: Payloads::new(settings.payload_codec),
+            labels: settings.labels,
             unclaimed_age: settings.unclaimed_age,
             orphan_age: settings.orphan_age,
             tasks: Tasks::default(),

@@ -131,7 +131,7 @@ async fn change(
         };
         match written {
             Ok(_) => {
-                services.queues.limits.apply(services.activities(), &limits);
+                services.queues.apply_limits(&limits);
                 return Ok(());
             }
             Err(error) if error.is_precondition_failed() || error.is_conflict() => {}

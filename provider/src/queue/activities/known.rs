@@ -8,7 +8,7 @@ use super::capability::{ActivityKey, WorkerCapability};
 use super::running::WorkLock;
 use crate::queue::local_queue::{Memory, Offer, Work};
 use crate::queue::overhead::ITEM_OVERHEAD;
-use crate::stored::documents::WorkerItem;
+use crate::stored::documents::{Labels, WorkerItem};
 
 /// The queue type of activities.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ impl Work for Activities {
     type Lock = Stored<WorkerItem>;
     type Running = WorkLock;
     type Capability = WorkerCapability;
+
+    const IS_SCATTERED: bool = false;
 
     fn due(known: &KnownActivity) -> Option<Instant> {
         known.seen.as_ref().map(|(_, free_at)| *free_at)
@@ -87,6 +89,10 @@ impl Work for Activities {
             pending: known.item().map_or(0, bytes),
             cached: 0,
         }
+    }
+
+    fn labels(_: &KnownActivity, _: Option<&Labels>) -> Option<Labels> {
+        None
     }
 
     fn evict_cache(_: &mut KnownActivity) -> KnownActivity {

@@ -19,9 +19,6 @@ use crate::timing::{ACTIVITY_KEPT, PRELOCK_WITHIN};
 /// The most activities that are prelocked per worker.
 const MAX_PRELOCKS: usize = 4;
 
-/// A poll reads on until it has found activities of this many keys, if limits distinguish them.
-const KEYS_PER_POLL: u32 = 4;
-
 /// The local queue of activities.
 pub(crate) struct ActivityQueue {
     queue: LocalQueue<Activities>,
@@ -106,8 +103,7 @@ impl ActivityQueue {
             }
             queue.label(&key, || item.document.all_labels());
             queue.learn_from_poll(poll, &key, |known| known.note(item, now));
-            let most = (enough / KEYS_PER_POLL).max(1);
-            let runs = queue.polled(&key, poll, most, now);
+            let runs = queue.polled(&key, poll, enough, now);
             Some((key, runs))
         })
     }

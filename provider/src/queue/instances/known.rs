@@ -1,5 +1,6 @@
 //! The state of an instance that this process knows without holding its lock.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use super::message::{Content, Message, in_order};
 use super::turn::Turn;
 use super::version::supports;
 use crate::queue::local_queue::{Memory, Offer, Work};
+use crate::stored::documents::Labels;
 use crate::timing::{HELD_BACKOFF, MAX_HELD_BACKOFF, MAX_UNFIT_BACKOFF, MIN_UNFIT_BACKOFF};
 
 /// The queue type of instances.
@@ -269,6 +271,8 @@ impl Work for Instances {
     type Running = Turn;
     type Capability = Option<DispatcherCapabilityFilter>;
 
+    const IS_SCATTERED: bool = true;
+
     fn due(known: &KnownInstance) -> Option<Instant> {
         let pending = known.pending.iter().map(|pending| pending.due);
         pending.chain(known.search_at).min()
@@ -344,6 +348,23 @@ impl Work for Instances {
             pending: known.pending_bytes,
             cached: known.cached.as_ref().map_or(0, |cached| cached.bytes()),
         }
+    }
+
+    /// The labels of the instance id are noted. Orchestration and search attributes are known while
+    /// the instance is cached; before, the orchestration is known of a start.
+    fn labels(known: &KnownInstance, noted: Option<&Labels>) -> Option<Labels> {
+        let cached = known.cached.as_ref();
+        let instance = cached.map(|cached| &cached.instance.document);
+        let mut pending = known.pending.iter();
+        let started = || pending.find_map(|pending| pending.message.orchestration());
+        let name = instance.map(|instance| &*instance.orchestration_name);
+        let attributes = instance.map(|instance| &instance.attributes);
+        let noted = noted.map(|noted| noted.attributes.clone());
+        Some(Labels::of_turn(
+            name.or_else(started).unwrap_or_default(),
+            attributes.unwrap_or(&BTreeMap::new()),
+            noted.unwrap_or_default(),
+        ))
     }
 
     fn evict_cache(known: &mut KnownInstance) -> KnownInstance {

@@ -106,6 +106,15 @@ impl Message {
         2 * self.stored.document.work_item.header().len() + ITEM_OVERHEAD
     }
 
+    /// Returns the orchestration that the message starts; `None` if it starts none.
+    pub(crate) fn orchestration(&self) -> Option<&str> {
+        match self.content.item()? {
+            WorkItem::StartOrchestration { orchestration, .. }
+            | WorkItem::ContinueAsNew { orchestration, .. } => Some(orchestration),
+            _ => None,
+        }
+    }
+
     fn is_start(&self) -> bool {
         let item = self.content.item();
         matches!(item, Some(WorkItem::StartOrchestration { .. }))

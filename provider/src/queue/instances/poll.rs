@@ -3,7 +3,6 @@
 use std::hash::BuildHasher as _;
 
 use cdb_client::PhysicalPartitionId;
-use cdb_coordination::Runs;
 use cdb_model::{Filter, Indexed, Patchable, Path, Query, Stored, Timestamp};
 use tokio::time::Instant;
 
@@ -48,10 +47,11 @@ impl Polled for Instances {
     fn note(poll: &Poll<'_, Self>, stored: Stored<Self::Item>, sent_at: Instant) -> Noted<String> {
         let instance_id = stored.document.instance_id.clone();
         let message = Message::read(stored, sent_at);
-        let readiness = poll.services.instances().found(poll.number, message);
+        let instances = poll.services.instances();
+        let (readiness, runs) = instances.found(poll.number, poll.enough, message);
         Noted {
             key: (readiness != Readiness::Backoff).then_some(instance_id),
-            runs: Runs::now_if(readiness == Readiness::Ready),
+            runs,
         }
     }
 

@@ -3,8 +3,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use cdb_coordination::Runs;
 use cdb_model::{ItemId, Timestamp};
 use duroxide::Event;
 use parking_lot::Mutex;
@@ -17,6 +19,7 @@ use super::turn::Turn;
 use crate::config::CosmosDBProviderConfig;
 use crate::queue::local_queue::{Guard, LocalQueue, PollNumber, Won};
 use crate::stored::Store;
+use crate::stored::documents::{Labels, Rule};
 use crate::timing::{MESSAGE_KEPT, MIN_UNFIT_BACKOFF};
 
 /// The number of consumed messages that are remembered, so that a poll answered before their commit
@@ -28,6 +31,8 @@ pub(crate) struct InstanceQueue {
     queue: LocalQueue<Instances>,
     consumed: Mutex<Consumed>,
     store: Store,
+    /// Whether rules order the turns, so that their labels are needed.
+    is_ordered: AtomicBool,
 }
 
 /// The consumed messages of this process's turns, and the times of their commits.
@@ -44,7 +49,34 @@ impl InstanceQueue {
             queue: LocalQueue::new(config, config.orch_concurrency, cached),
             consumed: Mutex::default(),
             store,
+            is_ordered: AtomicBool::new(false),
         }
+    }
+
+    /// Applies the rules of a container to the order of turns.
+    pub(crate) fn set_rules(&self, rules: &[Rule]) {
+        let rules: Vec<_> = rules.iter().filter_map(Rule::of_turns).collect();
+        self.is_ordered.store(!rules.is_empty(), Ordering::Relaxed);
+        let unlabelled = self.queue.with(|queue, _| queue.unlabelled());
+        let labels = unlabelled.into_iter();
+        let labels: Vec<_> = labels
+            .filter_map(|id| Some((self.labels_of(&id)?, id)))
+            .collect();
+        self.queue.with(|queue, now| {
+            for (labels, id) in labels {
+                if queue.known(&id).is_some() {
+                    queue.label(&id, || labels);
+                }
+            }
+            queue.set_rules(rules, now);
+        });
+    }
+
+    /// Returns the labels of an instance id, if rules need them. Calls functions of the program, so
+    /// it must not be called under the mutex of the queue.
+    fn labels_of(&self, instance_id: &str) -> Option<Labels> {
+        let is_ordered = self.is_ordered.load(Ordering::Relaxed);
+        is_ordered.then(|| Labels::of_instance(self.store.labels.of(instance_id)))
     }
 
     /// Returns the state machine, for fetches and polls.
@@ -60,7 +92,11 @@ impl InstanceQueue {
             return;
         }
         let instance_id = document.instance_id.clone();
+        let labels = self.labels_of(&instance_id);
         self.queue.with(|queue, now| {
+            if let Some(labels) = labels {
+                queue.label(&instance_id, || labels);
+            }
             let known = queue.known(&instance_id);
             if known.is_some_and(KnownInstance::is_unfit) {
                 // The message may be the one that the instance waited for.
@@ -80,7 +116,11 @@ impl InstanceQueue {
             return;
         }
         let key = instance_id.to_owned();
+        let labels = self.labels_of(instance_id);
         self.queue.with(|queue, now| {
+            if let Some(labels) = labels {
+                queue.label(&key, || labels);
+            }
             queue.learn(&key, now, |known| {
                 known.search(now + after);
                 known.execution = execution.filter(|number| *number > 1).or(known.execution);
@@ -88,15 +128,22 @@ impl InstanceQueue {
         });
     }
 
-    /// Notes a message that a poll has found, and classifies it.
-    pub(crate) fn found(&self, poll: PollNumber, message: Message) -> Readiness {
+    /// Notes a message that a poll for `enough` messages has found. Returns its classification, and
+    /// whether it counts as one that can run.
+    pub(crate) fn found(
+        &self,
+        poll: PollNumber,
+        enough: u32,
+        message: Message,
+    ) -> (Readiness, Runs) {
         if self.is_consumed(&message) {
-            return Readiness::NotNow;
+            return (Readiness::NotNow, Runs::NotNow);
         }
         let document = &message.stored.document;
         let (visible_at, execution) = (document.visible_at, document.execution_id);
         let after = document.due_at().since(self.store.now());
         let instance_id = document.instance_id.clone();
+        let labels = self.labels_of(&instance_id);
         self.queue.with(|queue, now| {
             let is_backed_off = queue.is_backed_off(&instance_id, now);
             let is_busy = queue.is_busy(&instance_id);
@@ -110,10 +157,16 @@ impl InstanceQueue {
                     known.note(message, now + after, true);
                 }
             });
-            if readiness == Readiness::Ready && is_backed_off {
+            if let Some(labels) = labels {
+                queue.label(&instance_id, || labels);
+            }
+            if readiness != Readiness::Ready {
+                return (readiness, Runs::NotNow);
+            }
+            if is_backed_off {
                 queue.end_backoff(&instance_id);
             }
-            readiness
+            (readiness, queue.polled(&instance_id, poll, enough, now))
         })
     }
 

@@ -147,7 +147,7 @@ impl<W: Work> Queue<W> {
 
     /// Counts how often each priority with ready items was passed over.
     fn note_taken(&mut self, rank: Rank) {
-        self.limiter.reached(rank.tag);
+        self.limiter.reached(rank.priority, rank.tag);
         if rank.class == Class::First {
             return;
         }

@@ -60,6 +60,12 @@ impl<W: Work> Queue<W> {
         }
     }
 
+    /// Returns the items without labels.
+    pub(crate) fn unlabelled(&self) -> Vec<W::Key> {
+        let unlabelled = self.slots.iter().filter(|(_, slot)| slot.labels.is_none());
+        unlabelled.map(|(key, _)| key.clone()).collect()
+    }
+
     /// Counts an item as running that a batch will create and lock, if the limits let it start. Each
     /// reservation needs an [`unreserve`](Self::unreserve), once the batch has ended.
     pub(crate) fn reserve(&mut self, key: &W::Key, now: Instant) -> Reservation {
@@ -123,17 +129,22 @@ impl<W: Work> Queue<W> {
         self.limiter.has_rules()
     }
 
-    /// Returns whether a polled item counts as one that can run. At most `most` items of a key do.
+    /// Returns whether an item that a poll for `enough` items has found counts as one that can run.
+    /// Only some items of each key do.
     pub(crate) fn polled(
         &mut self,
         key: &W::Key,
         poll: PollNumber,
-        most: u32,
+        enough: u32,
         now: Instant,
     ) -> Runs {
-        let selected = self.slots.get(key).and_then(|slot| slot.selected.clone());
+        let Some(slot) = self.slots.get_mut(key) else {
+            return Runs::Now;
+        };
+        slot.select(&self.limiter);
+        let selected = slot.selected.clone();
         selected.map_or(Runs::Now, |item| {
-            self.limiter.polled(&item, poll, most, now)
+            self.limiter.polled(&item, poll, enough, now)
         })
     }
 

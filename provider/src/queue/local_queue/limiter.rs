@@ -18,6 +18,9 @@ use crate::stored::documents::{Labels, Priority, Rule};
 /// The tags between two items of a key with the weight 1.
 const STEP: u64 = 1_000_000;
 
+/// A poll reads on until it has found items of this many keys, if rules distinguish them.
+const KEYS_PER_POLL: u32 = 4;
+
 /// The starts that may follow each other without a pause, in seconds of the rate.
 const BURST: f64 = 1.0;
 
@@ -42,7 +45,7 @@ pub(super) struct Selected {
 
 impl Selected {
     /// Returns whose turns the item takes.
-    fn place(&self) -> (Key, Priority) {
+    pub(super) fn place(&self) -> (Key, Priority) {
         (self.share.0.clone(), self.priority)
     }
 
@@ -204,11 +207,11 @@ pub(super) struct Limiter<K> {
     blocked: BTreeSet<Key>,
     /// The last tag of each key with a fair share, by priority. Emptied when no item is ready.
     tags: HashMap<(Key, Priority), Tag>,
-    /// The tag of the item that was handed out last.
-    reached: Tag,
+    /// The tag of the item of each priority that was handed out last.
+    reached: BTreeMap<Priority, Tag>,
     news: News,
     /// The items of each key that a poll has found.
-    polled: (u64, HashMap<Key, u32>),
+    polled: (u64, HashMap<(Key, Priority), u32>),
 }
 
 impl<K> Default for Limiter<K> {
@@ -218,7 +221,7 @@ impl<K> Default for Limiter<K> {
             limited: HashMap::new(),
             blocked: BTreeSet::new(),
             tags: HashMap::new(),
-            reached: 0,
+            reached: BTreeMap::new(),
             news: News::default(),
             polled: (0, HashMap::new()),
         }
@@ -232,7 +235,7 @@ impl<K: Clone> Limiter<K> {
         self.rules = rules;
         self.blocked.clear();
         self.tags.clear();
-        self.reached = 0;
+        self.reached.clear();
         for limited in self.limited.values_mut() {
             limited.running = 0;
             limited.parked.clear();
@@ -243,12 +246,16 @@ impl<K: Clone> Limiter<K> {
         !self.rules.is_empty()
     }
 
+    /// Returns whether rules order the items of different keys.
+    pub(super) fn is_ordered(&self) -> bool {
+        let mut rules = self.rules.iter();
+        rules.any(|rule| rule.weight.is_some() || rule.priority.is_some())
+    }
+
     /// Returns the rules that select an item; `None` if its order and its start are free.
     pub(super) fn select(&self, labels: &Labels) -> Option<Arc<Selected>> {
         let (mut caps, mut share, mut priority) = (Vec::<Cap>::new(), None, None);
-        let mut has_shares = false;
         for rule in &self.rules {
-            has_shares |= rule.weight.is_some();
             let Some(key) = rule.select.key_of(labels) else {
                 continue;
             };
@@ -265,8 +272,7 @@ impl<K: Clone> Limiter<K> {
             }
             priority = priority.or(rule.priority);
         }
-        let is_free = caps.is_empty() && !has_shares && priority.is_none();
-        (!is_free).then(|| {
+        (self.is_ordered() || !caps.is_empty()).then(|| {
             Arc::new(Selected {
                 caps,
                 share: share.unwrap_or_else(|| ("".into(), 1)),
@@ -339,16 +345,17 @@ impl<K: Clone> Limiter<K> {
         }
     }
 
-    /// Counts a polled item, and returns whether it counts as one that can run. It does not if the
-    /// poll has found `most` of its key: a poll that stops at the many items of one key would never
-    /// find the others.
-    pub(super) fn polled(&mut self, item: &Selected, poll: u64, most: u32, now: Instant) -> Runs {
+    /// Counts an item that a poll for `enough` items has found, and returns whether it counts as one
+    /// that can run. It does not if the poll has found many of its key: a poll that stops at the many
+    /// items of one key would never find the others.
+    pub(super) fn polled(&mut self, item: &Selected, poll: u64, enough: u32, now: Instant) -> Runs {
+        let most = (enough / KEYS_PER_POLL).max(1);
         let (last, counts) = &mut self.polled;
         if *last != poll {
             *last = poll;
             counts.clear();
         }
-        let count = counts.entry(item.share.0.clone()).or_insert(0);
+        let count = counts.entry(item.place()).or_insert(0);
         *count += 1;
         let is_counted = *count <= most;
         Runs::now_if(is_counted && self.blocks(item, now).is_none())
@@ -385,7 +392,9 @@ impl<K: Clone> Limiter<K> {
     /// Returns the tag of an item that has become ready.
     pub(super) fn tag(&mut self, item: &Selected) -> Tag {
         let last = self.tags.get(&item.place());
-        let tag = last.map_or(self.reached, |last| self.reached.max(last + item.step()));
+        let reached = self.reached.get(&item.priority).copied();
+        let reached = reached.unwrap_or_default();
+        let tag = last.map_or(reached, |last| reached.max(last + item.step()));
         self.tags.insert(item.place(), tag);
         tag
     }
@@ -398,9 +407,11 @@ impl<K: Clone> Limiter<K> {
         }
     }
 
-    /// Notes the tag of an item that is handed out.
-    pub(super) fn reached(&mut self, tag: Tag) {
-        self.reached = self.reached.max(tag);
+    /// Notes the tag of an item that is handed out. Keys of other priorities do not go on: they would
+    /// wait for the turns that they have already had.
+    pub(super) fn reached(&mut self, priority: Priority, tag: Tag) {
+        let reached = self.reached.entry(priority).or_default();
+        *reached = tag.max(*reached);
     }
 
     /// Notes that no item is ready: all keys begin anew.

@@ -39,6 +39,11 @@ impl Pace {
         now >= self.next + self.max
     }
 
+    /// Returns whether a poll was less than the longest interval ago.
+    pub(crate) fn is_recent(&self, poll: Instant, now: Instant) -> bool {
+        now < poll + self.max
+    }
+
     /// Returns the interval between the last two polls.
     pub(crate) fn interval(&self) -> Duration {
         self.interval

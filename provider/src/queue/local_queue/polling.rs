@@ -6,7 +6,8 @@
 use std::time::{Duration, Instant};
 
 use super::queue::{Queue, put};
-use super::slot::{PollNumber, Work};
+use super::slot::{PollNumber, Slot, Work};
+use crate::timing::POLL_OVERLAP;
 
 /// The number of polls after which an item that none of them has found is forgotten.
 const FORGOTTEN_AFTER: PollNumber = 16;
@@ -37,7 +38,28 @@ impl<W: Work> Queue<W> {
     /// Returns whether a poll must start although the dispatchers have ready items: other processes
     /// may have queued work, and no dispatcher may ever wait.
     pub(super) fn is_poll_overdue(&self, now: Instant) -> bool {
-        self.pace.is_overdue(now)
+        self.looks_for_keys() || self.pace.is_overdue(now)
+    }
+
+    /// Returns whether polls look for items of other keys while some are ready, because one of them may
+    /// come before all that are. Processes that take the same items in the same order lose a race
+    /// and poll often enough.
+    fn looks_for_keys(&self) -> bool {
+        W::IS_SCATTERED && self.limiter.is_ordered()
+    }
+
+    /// Notes the begin of a poll. Returns how long ago the items have become due that it needs to
+    /// find, `None` for all items. While the dispatchers have ready items, a poll looks for new items
+    /// of other keys: it would otherwise read the items of one key again and again.
+    pub(crate) fn begin_poll(&mut self, now: Instant) -> Option<Duration> {
+        let last = self.last_poll_at.replace(now)?;
+        let whole = self.last_whole_poll_at;
+        let is_recent = whole.is_some_and(|whole| self.pace.is_recent(whole, now));
+        if is_recent && self.looks_for_keys() && !self.is_running_low() {
+            return Some(now.saturating_duration_since(last) + POLL_OVERLAP);
+        }
+        self.last_whole_poll_at = Some(now);
+        None
     }
 
     /// Returns whether the dispatchers will soon have no ready item.
@@ -86,23 +108,31 @@ impl<W: Work> Queue<W> {
         });
         let gone: Vec<_> = gone.map(|(_, key)| key.clone()).collect();
         self.forget_polled(gone, now);
+        self.found(found, now);
+    }
+
+    /// Makes the found items ready in this order.
+    pub(crate) fn found(&mut self, found: &[W::Key], now: Instant) {
         for key in found {
             self.rank(key, now);
         }
         self.shrink(now);
     }
 
-    /// Notes that another process has taken an item that a poll found. The other items that this
-    /// poll found are probably taken too: forgets those that are ready, and polls soon.
+    /// Notes that another process has taken an item that a poll found. The other items of its key that
+    /// this poll found are probably taken too: forgets those that are ready, and polls soon.
     pub(crate) fn lost_race(&mut self, key: &W::Key, now: Instant) {
         let slot = self.slots.get(key);
         let Some((poll, _)) = slot.and_then(|slot| slot.polled) else {
             return;
         };
+        // In a fair order, other processes take the first items of each key.
+        let place = |slot: &Slot<W>| slot.selected.as_ref().map(|selected| selected.place());
+        let lost = slot.filter(|_| self.looks_for_keys()).and_then(place);
         let found = self.polled.range(..=(poll, u64::MAX));
         let ready = found.filter(|(_, key)| {
-            let slot = self.slots.get(*key);
-            slot.is_some_and(|slot| slot.rank.is_some())
+            let slot = self.slots.get(*key).filter(|slot| slot.rank.is_some());
+            slot.is_some_and(|slot| lost.is_none() || place(slot) == lost)
         });
         let ready: Vec<_> = ready.map(|(_, key)| key.clone()).collect();
         self.forget_polled(ready, now);

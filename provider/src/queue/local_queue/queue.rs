@@ -51,6 +51,9 @@ pub(crate) struct Queue<W: Work> {
     /// Whether the background poll runs, which serves all dispatchers.
     pub(super) is_polling: bool,
     pub(super) last_poll: PollNumber,
+    /// The begin of the last background poll, and of the last one for all items.
+    pub(super) last_poll_at: Option<Instant>,
+    pub(super) last_whole_poll_at: Option<Instant>,
     pub(super) memory: Memory,
     pub(super) limits: Limits,
     /// Dropped state, freed once the queue's mutex is released.
@@ -75,6 +78,8 @@ impl<W: Work> Queue<W> {
             pace,
             is_polling: false,
             last_poll: 0,
+            last_poll_at: None,
+            last_whole_poll_at: None,
             memory: Memory::default(),
             limits,
             garbage: Vec::new(),

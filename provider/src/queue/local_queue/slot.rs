@@ -23,6 +23,9 @@ pub(crate) trait Work: Sized + 'static {
     /// The items that a dispatcher can process.
     type Capability: Clone + Debug + Send + Sync;
 
+    /// Whether each process takes the items of a poll in an order of its own.
+    const IS_SCATTERED: bool;
+
     /// Returns the time at which the item is due; `None` without pending work.
     fn due(known: &Self::Known) -> Option<Instant>;
 
@@ -50,6 +53,10 @@ pub(crate) trait Work: Sized + 'static {
 
     /// Returns the bytes of memory that the known state takes.
     fn memory(known: &Self::Known) -> Memory;
+
+    /// Returns the labels of an item, if they depend on what is known of it; `noted` are those that
+    /// it was noted with. `None` if all its labels are noted.
+    fn labels(known: &Self::Known, noted: Option<&Labels>) -> Option<Labels>;
 
     /// Takes the cached state.
     fn evict_cache(known: &mut Self::Known) -> Self::Known;
@@ -264,6 +271,10 @@ impl<W: Work> Slot<W> {
         sequence: &mut u64,
         now: Instant,
     ) -> Option<Rank> {
+        self.count(limiter, now);
+        if class.is_some() {
+            self.select(limiter);
+        }
         let Some(selected) = self.selected.clone() else {
             return class.map(|class| Rank {
                 class,
@@ -272,14 +283,6 @@ impl<W: Work> Slot<W> {
             });
         };
         let counts = self.counts();
-        if counts != self.is_counted {
-            self.is_counted = counts;
-            if counts {
-                limiter.start(&selected, now);
-            } else {
-                limiter.end(&selected, now);
-            }
-        }
         if let Some((limit, at)) = self.parked.take() {
             limiter.unpark(&limit, at);
         }
@@ -298,12 +301,42 @@ impl<W: Work> Slot<W> {
             self.parked = Some((limit, at));
             return None;
         }
-        let tag = *self.tag.get_or_insert_with(|| limiter.tag(&selected));
+        // A reserved turn is handed out at once, whatever its key has had. It takes no tag: a key
+        // with many of them would otherwise wait with its other turns until all keys have caught up.
+        let tag = if class == Class::First && !counts {
+            0
+        } else {
+            *self.tag.get_or_insert_with(|| limiter.tag(&selected))
+        };
         Some(Rank {
             class,
             priority: selected.priority,
             tag,
         })
+    }
+
+    /// Counts the item for the limits of its keys, once it starts or ends.
+    fn count(&mut self, limiter: &mut Limiter<W::Key>, now: Instant) {
+        let counts = self.counts();
+        if let Some(selected) = self.selected.as_ref().filter(|_| counts != self.is_counted) {
+            self.is_counted = counts;
+            if counts {
+                limiter.start(selected, now);
+            } else {
+                limiter.end(selected, now);
+            }
+        }
+    }
+
+    /// Selects the rules of an item whose labels depend on what is known of it, before the item
+    /// takes its place.
+    pub(super) fn select(&mut self, limiter: &Limiter<W::Key>) {
+        if self.tag.is_none()
+            && limiter.has_rules()
+            && let Some(labels) = W::labels(&self.known, self.labels.as_deref())
+        {
+            self.selected = limiter.select(&labels);
+        }
     }
 
     /// Notes that the item is not ready any more. If it was not handed out, another one takes its

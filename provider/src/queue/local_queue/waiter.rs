@@ -103,6 +103,12 @@ impl<W: Work> LocalQueue<W> {
         self.with(Queue::poll_soon);
     }
 
+    /// Notes the begin of a poll. Returns how long ago the items have become due that it needs to find,
+    /// `None` for all items.
+    pub(crate) fn begin_poll(&self) -> Option<Duration> {
+        self.with(Queue::begin_poll)
+    }
+
     /// Returns the limited keys in use.
     pub(crate) fn demands(&self) -> Vec<Demand> {
         self.with(Queue::demands)

@@ -89,4 +89,6 @@ pub(crate) struct Poll<'a, Q: Polled> {
     pub(crate) share: Share,
     /// The items that can run, of which a poll finds at least as many in each physical partition.
     pub(crate) enough: u32,
+    /// The time from which on the items have become due that the poll looks for; `None` for all.
+    pub(crate) since: Option<Timestamp>,
 }

@@ -58,10 +58,7 @@ fn look_for_limits(services: &Services) {
     services.spawn(|services| async move {
         let key = LimitsKey::new(LIMITS_PARTITION);
         match services.container().latest_committed().read(&key).await {
-            Ok(Some(limits)) => {
-                let known = &services.queues.limits;
-                known.apply(services.activities(), &limits.document);
-            }
+            Ok(Some(limits)) => services.queues.apply_limits(&limits.document),
             Ok(None) => {}
             Err(error) => tracing::debug!(%error, "cannot look for limits"),
         }
@@ -214,7 +211,7 @@ fn classify(services: &Services, row: Result<Stored<Durable>, Unreadable>) -> Op
             intent.created_at <= overdue - services.delivery.reconciler_age,
         ),
         Durable::Limits(limits) => {
-            services.queues.limits.apply(services.activities(), &limits);
+            services.queues.apply_limits(&limits);
             return None;
         }
         _ => return None,

@@ -1,7 +1,7 @@
 //! The run of a poll: the partitions to query, their answers, and the found items.
 
 use cdb_client::PhysicalPartitionId;
-use cdb_coordination::Runs;
+use cdb_coordination::{Runs, Windows};
 use cdb_model::Timestamp;
 use futures::StreamExt as _;
 use futures::stream;
@@ -35,9 +35,12 @@ pub(crate) fn start<Q: Polled>(services: &Services, number: PollNumber) {
             let due = probe::before_poll(&services, Q::QUEUE, interval).await?;
             match Q::wanted(queue) {
                 // Items that cannot run do not speed up the polls.
-                Some(wanted) => poll::<Q>(&services, number, &wanted, &due)
-                    .await
-                    .map(|found| found.can_run > 0),
+                Some(wanted) => {
+                    let within = queue.begin_poll();
+                    let since = within.map(|within| services.store.now() - within);
+                    let found = poll_since::<Q>(&services, number, &wanted, &due, since).await;
+                    found.map(|found| found.can_run > 0)
+                }
                 None => Ok(false),
             }
         };
@@ -66,6 +69,17 @@ pub(crate) async fn poll<Q: Polled>(
     wanted: &Q::Wanted,
     due: &Due,
 ) -> Result<Found<Q::Key>> {
+    poll_since::<Q>(services, number, wanted, due, None).await
+}
+
+/// Polls for the items that have become due `since` a time, or for all.
+async fn poll_since<Q: Polled>(
+    services: &Services,
+    number: PollNumber,
+    wanted: &Q::Wanted,
+    due: &Due,
+    since: Option<Timestamp>,
+) -> Result<Found<Q::Key>> {
     let mut restarts = 0;
     loop {
         let ranges = services.container().physical_partitions().await?;
@@ -79,8 +93,9 @@ pub(crate) async fn poll<Q: Polled>(
             wanted,
             enough: enough_of_each(Q::queue(services).polls.enough, ranges.len()),
             share,
+            since,
         };
-        let is_complete = ranges.len() == count;
+        let is_complete = ranges.len() == count && since.is_none();
         let answers = stream::iter(ranges).map(|range| poll.range(range));
         let answers: Vec<_> = answers.buffer_unordered(CONCURRENCY).collect().await;
         let has_split = |answer: &Result<_>| matches!(answer, Err(Error::Request(error)) if error.is_partition_split());
@@ -105,15 +120,22 @@ impl<Q: Polled> Poll<'_, Q> {
     /// Polls one physical partition. The dispatchers can take its items before the other partitions
     /// answer.
     async fn range(&self, range: PhysicalPartitionId) -> Result<Found<Q::Key>> {
+        let part = self.share.part(&range);
+        // Overdue items are older. The next poll may not look for them.
+        let since = self.since.filter(|_| !part.has_overdue());
+        let whole = &Q::queue(self.services).polls.windows;
+        let new = Windows::default();
         let search = DueSearch {
             container: self.services.container(),
             range: &range,
-            windows: &Q::queue(self.services).polls.windows,
+            // A search for new items does not move the window of the others.
+            windows: since.map_or(whole, |_| &new),
             enough: self.enough,
         };
         let query = |from: Option<Timestamp>| {
-            let (from, now) = (from.unwrap_or(FIRST_DUE), self.services.store.now());
-            Q::query(self.wanted, Q::due_in(&self.share.part(&range), from, now))
+            let from = from.or(since).unwrap_or(FIRST_DUE);
+            let now = self.services.store.now();
+            Q::query(self.wanted, Q::due_in(&part, from, now))
         };
         let mut keys = Vec::new();
         let note = |row: Row<Q>, sent_at| {
@@ -134,7 +156,11 @@ impl<Q: Polled> Poll<'_, Q> {
         Q::sort(self, &range, &mut keys);
         keys.dedup();
         let queue = Q::queue(self.services);
-        queue.with(|queue, now| queue.finish_poll(self.number, &keys, |_| false, now));
+        queue.with(|queue, now| match since {
+            None => queue.finish_poll(self.number, &keys, |_| false, now),
+            // The poll does not look for the older items that others have found.
+            Some(_) => queue.found(&keys, now),
+        });
         Ok(Found { keys, can_run })
     }
 

@@ -126,6 +126,13 @@ pub(crate) enum Part<'a> {
     Overdue,
 }
 
+impl Part<'_> {
+    /// Returns whether overdue items of other runtimes are among them.
+    pub(crate) fn has_overdue(&self) -> bool {
+        matches!(self, Self::Overdue | Self::Slots { overdue: true, .. })
+    }
+}
+
 impl Share {
     /// Returns whether the container has several physical partitions.
     pub(crate) fn has_many_ranges(&self) -> bool {
@@ -250,7 +257,10 @@ mod tests {
                 for slot in share.own(range).iter() {
                     owners[at * 256 + usize::from(slot)] += 1;
                 }
-                match share.part(range) {
+                let part = share.part(range);
+                // Such a partition is searched as a whole, and not for new items only.
+                assert_eq!(part.has_overdue(), part != Part::All);
+                match part {
                     Part::All => assert!(share.own_ranges().contains(range)),
                     Part::Overdue => assert!(!share.own_ranges().contains(range)),
                     Part::Slots { slots, overdue } => assert!(overdue && !slots.is_empty()),

@@ -20,19 +20,22 @@ pub struct Labels {
     /// The tag, which is stored beside the labels.
     #[serde(skip)]
     pub tag: Option<String>,
-    /// The search attributes of the instance after the turn that scheduled the activity, as text.
+    /// The search attributes of the instance after the turn that scheduled the activity, as text,
+    /// and its [`InstanceLabel`](crate::InstanceLabel)s.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub attributes: BTreeMap<String, String>,
 }
 
-/// The longest value of a search attribute that is a label, in bytes. A key is not a text.
-const MAX_LABEL: usize = 64;
+/// The longest value of a label, in bytes. A key is not a text.
+pub(crate) const MAX_LABEL: usize = 64;
 
 impl Labels {
-    /// Returns the labels of all activities that one turn schedules.
+    /// Returns the labels of a turn, and of all activities that it schedules. A label of the instance
+    /// replaces a search attribute: it is known before the first turn, and never changes.
     pub(crate) fn of_turn(
         orchestration: &str,
         attributes: &BTreeMap<String, AttributeValue>,
+        of_instance: impl IntoIterator<Item = (String, String)>,
     ) -> Self {
         let attributes = attributes.iter().filter_map(|(name, value)| {
             let value = match value {
@@ -44,7 +47,15 @@ impl Labels {
         });
         Self {
             orchestration: orchestration.to_owned(),
-            attributes: attributes.collect(),
+            attributes: attributes.chain(of_instance).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Returns the labels of an instance.
+    pub(crate) fn of_instance(labels: BTreeMap<String, String>) -> Self {
+        Self {
+            attributes: labels,
             ..Self::default()
         }
     }

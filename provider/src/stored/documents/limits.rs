@@ -92,17 +92,17 @@ pub struct Rule {
     /// The most activities of a key that start in a second, in all runtimes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts_per_second: Option<f64>,
-    /// The share of a key among those that wait in a runtime, 1 to 1,000. The first rule with a
-    /// weight that selects an activity decides its key. Activities without one have a key in
-    /// common, with the weight 1.
+    /// The share of a key among those that wait in a runtime, 1 to 1,000; also of turns. The first
+    /// rule with a weight that selects an activity decides its key. Activities without one have a
+    /// key in common, with the weight 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// The priority; the first rule with one decides.
+    /// The priority, also of turns; the first rule with one decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
 }
 
-/// The priority of activities. Those of a higher one are handed out first; of 17 starts, one goes
+/// The priority of activities and turns. Those of a higher one are handed out first; of 17 starts, one goes
 /// to a lower priority that waits.
 #[derive(
     Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash,
@@ -201,6 +201,17 @@ impl Rule {
         Ok(())
     }
 
+    /// Returns the part of the rule that concerns turns: their order. `None` without one.
+    pub(crate) fn of_turns(&self) -> Option<Self> {
+        let is_of_activities = matches!(&self.select, Selector::Label { name, .. } if name == "activity" || name == "tag");
+        let is_ordered = self.weight.is_some() || self.priority.is_some();
+        (is_ordered && !is_of_activities).then(|| Self {
+            running: None,
+            starts_per_second: None,
+            ..self.clone()
+        })
+    }
+
     /// Returns whether the rule limits what runs or starts, so that runtimes need permits.
     pub fn is_cap(&self) -> bool {
         self.running.is_some() || self.starts_per_second.is_some()
@@ -227,8 +238,8 @@ pub struct RuleError(pub(crate) String);
 /// | `activity=CallBank` | those with this name | one |
 /// | `orchestration=Import` | those of this orchestration | one |
 /// | `tag=gpu` | those with this tag | one |
-/// | `tenant=ada` | those whose instance had this search attribute at the commit | one |
-/// | `tenant=*` | those whose instance had this search attribute | one per value |
+/// | `tenant=ada` | those whose instance had this search attribute at the commit, or has this [label](crate::InstanceLabel) | one |
+/// | `tenant=*` | those whose instance had this search attribute, or has this label | one per value |
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Selector {
@@ -236,7 +247,7 @@ pub enum Selector {
     All,
     /// Those with a label.
     Label {
-        /// `activity`, `orchestration`, `tag`, or a search attribute.
+        /// `activity`, `orchestration`, `tag`, a search attribute or a label of the instance.
         name: String,
         /// The value; `None` for each value a key of its own.
         value: Option<String>,
@@ -394,7 +405,7 @@ mod tests {
         Labels {
             activity: "CallBank".to_owned(),
             tag: Some("gpu".to_owned()),
-            ..Labels::of_turn("Order", &attributes)
+            ..Labels::of_turn("Order", &attributes, [])
         }
     }
 

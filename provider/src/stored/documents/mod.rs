@@ -34,6 +34,7 @@ pub use kv::{
     PackedKeyValues,
 };
 pub use labels::Labels;
+pub(crate) use labels::MAX_LABEL;
 pub use limits::{
     Holder, LIMITS_PARTITION, Limits, LimitsKey, MAX_RULES, Permits, PermitsKey, Priority, Rule,
     RuleError, Selector,

@@ -110,6 +110,7 @@ fn plan_context<'a>(
     // The first turn names the orchestration.
     let orchestration = result.metadata.orchestration_name.as_ref();
     let orchestration = orchestration.unwrap_or(&instance.orchestration_name);
+    let of_instance = services.store.labels.of(&instance.instance_id);
     PlanContext {
         origin: Origin {
             instance_id: &instance.instance_id,
@@ -117,7 +118,7 @@ fn plan_context<'a>(
             now: services.store.now(),
             machine_now: machine_now(),
             charge,
-            labels: Labels::of_turn(orchestration, &attributes),
+            labels: Labels::of_turn(orchestration, &attributes, of_instance),
         },
         limits: services.store.limits,
         workers: None,

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use cdb_coordination::Runs;
+
 use super::promises::{learn, sleeper, takes};
 use super::{Colours, LOCK, Paint, ms, queue, request, won};
 use crate::queue::local_queue::claim::Caller;
@@ -72,12 +74,16 @@ pub(super) fn check_limits(queue: &Queue<Paint>, now: Instant) {
     }
 }
 
-/// Makes an item due that has a tag.
-fn item(queue: &mut Queue<Paint>, key: u8, tag: &str, now: Instant) {
-    queue.label(&key, || Labels {
+fn tagged(tag: &str) -> Labels {
+    Labels {
         tag: Some(tag.to_owned()),
         ..Labels::default()
-    });
+    }
+}
+
+/// Makes an item due that has a tag.
+fn item(queue: &mut Queue<Paint>, key: u8, tag: &str, now: Instant) {
+    queue.label(&key, || tagged(tag));
     learn(queue, key, 0, now);
 }
 
@@ -225,13 +231,19 @@ fn a_rate_lets_one_item_start_after_the_other() {
     assert!(last >= ms(1_750) && last < ms(1_760), "{last:?}");
 }
 
+/// Returns a queue that evicts nothing.
+fn roomy(now: Instant) -> Queue<Paint> {
+    let mut queue = queue(now);
+    queue.limits.slots = 1_000;
+    queue.limits.memory.pending = 1_000_000;
+    queue
+}
+
 /// Runs `count` items one after another, with as many of each tag queued as `queued` says. Returns
 /// how many of each tag have run.
 fn served(rules: Vec<Rule>, queued: &[(&str, u8)], count: usize) -> BTreeMap<String, usize> {
     let now = Instant::now();
-    let mut queue = queue(now);
-    queue.limits.slots = 1_000;
-    queue.limits.memory.pending = 1_000_000;
+    let mut queue = roomy(now);
     queue.set_rules(rules, now);
     let (mut key, mut tags) = (0, BTreeMap::new());
     for (tag, count) in queued {
@@ -277,4 +289,121 @@ fn a_lower_priority_gets_one_of_17_starts() {
     let served = served(rules, &queued, 102);
     assert!(served["high"] >= 88, "{served:?}");
     assert!(served["normal"] >= 5 && served["low"] >= 5, "{served:?}");
+}
+
+#[test]
+fn a_key_of_high_priority_does_not_move_new_keys_behind_a_flood_of_normal_priority() {
+    let now = Instant::now();
+    let mut queue = roomy(now);
+    let shares = vec![
+        rule("tag=high").priority(Priority::High),
+        rule("tag=*").weight(1),
+    ];
+    queue.set_rules(shares, now);
+    (0..60).for_each(|key| item(&mut queue, key, "flood", now));
+    (100..160).for_each(|key| item(&mut queue, key, "high", now));
+    for _ in 0..60 {
+        let key = run(&mut queue, now).expect("items are ready");
+        end(&mut queue, key, now);
+    }
+    item(&mut queue, 200, "small", now);
+    let normal =
+        std::iter::from_fn(|| run(&mut queue, now)).filter(|key| !(100..160).contains(key));
+    let position = normal.take(4).position(|key| key == 200);
+    assert!(position.is_some(), "it waits for the flood");
+}
+
+#[test]
+fn reserved_turns_of_a_key_do_not_delay_its_other_turns() {
+    let now = Instant::now();
+    let mut queue = roomy(now);
+    queue.set_rules(vec![rule("tag=*").weight(1)], now);
+    (0..60).for_each(|key| item(&mut queue, key, "flood", now));
+    for key in 100..160 {
+        queue.label(&key, || tagged("busy"));
+        queue.learn(&key, now, |known| {
+            known.pending.push(now);
+            known.is_first = true;
+        });
+        assert_eq!(run(&mut queue, now), Some(key));
+        end(&mut queue, key, now);
+    }
+    item(&mut queue, 200, "busy", now);
+    let next: Vec<_> = (0..3).filter_map(|_| run(&mut queue, now)).collect();
+    assert!(next.contains(&200), "{next:?} instead of 200");
+}
+
+#[test]
+fn an_item_is_ordered_by_a_label_that_is_known_after_it_was_noted() {
+    let now = Instant::now();
+    let mut queue = roomy(now);
+    queue.set_rules(
+        vec![rule("orchestration=Report").priority(Priority::Low)],
+        now,
+    );
+    learn(&mut queue, 1, 0, now);
+    queue.correct(&1, now, |known| known.name = Some("Report".to_owned()));
+    learn(&mut queue, 2, 0, now);
+    assert_eq!(run(&mut queue, now), Some(2));
+    assert_eq!(run(&mut queue, now), Some(1));
+}
+
+#[test]
+fn a_poll_reads_past_the_items_of_one_key_and_of_one_priority() {
+    let now = Instant::now();
+    let mut queue = roomy(now);
+    queue.set_rules(vec![rule("tag=high").priority(Priority::High)], now);
+    let tags = |key| if key == 99 { "high" } else { "flood" };
+    let mut runs = |enough, key| {
+        item(&mut queue, key, tags(key), now);
+        queue.polled(&key, 1, enough, now)
+    };
+    let counted = (0..40).filter(|key| runs(32, *key) == Runs::Now).count();
+    assert_eq!(counted, 8);
+    assert_eq!(runs(32, 99), Runs::Now);
+    queue.set_rules(Vec::new(), now);
+    assert_eq!(queue.polled(&40, 2, 32, now), Runs::Now);
+}
+
+#[test]
+fn a_lost_race_in_a_fair_order_forgets_only_items_of_the_same_key() {
+    let now = Instant::now();
+    let mut queue = roomy(now);
+    queue.set_rules(vec![rule("tag=*").weight(1)], now);
+    for (key, tag) in [(1, "small"), (2, "small"), (3, "flood")] {
+        queue.label(&key, || tagged(tag));
+        queue.learn_from_poll(1, &key, |known| known.pending.push(now));
+    }
+    queue.finish_poll(1, &[1, 2, 3], |_| false, now);
+    let waiter = queue.register(request(0));
+    assert!(takes(&mut queue, waiter, now).is_some_and(|claim| claim.key == 1));
+    queue.lost_race(&1, now);
+    let kept = [2, 3].map(|key| queue.known(&key).is_some());
+    assert_eq!(kept, [false, true]);
+}
+
+#[test]
+fn a_poll_in_a_fair_order_looks_for_new_items_while_enough_are_ready() {
+    // The longest interval between two polls is 80 ms.
+    let now = Instant::now();
+    let mut queue = roomy(now);
+    let _waiter = queue.register(request(0));
+    let all = |queue: &mut Queue<Paint>, at| queue.begin_poll(now + ms(at)).is_none();
+    (0..2).for_each(|key| item(&mut queue, key, "flood", now));
+    assert!(
+        [0, 10, 20].into_iter().all(|at| all(&mut queue, at)),
+        "no rules"
+    );
+    queue.set_rules(vec![rule("tag=*").weight(1)], now);
+    assert!(
+        queue.begin_poll(now + ms(30)) > Some(ms(10)),
+        "it goes back to the last poll"
+    );
+    assert!(
+        all(&mut queue, 100),
+        "the last one for all items is 80 ms ago"
+    );
+    assert!(!all(&mut queue, 110));
+    let _taken = run(&mut queue, now);
+    assert!(all(&mut queue, 120), "too few are ready");
 }

@@ -12,6 +12,7 @@ use super::dispatcher::FetchRequest;
 use super::pace::Pace;
 use super::queue::{Limits, Queue};
 use super::slot::{Memory, Offer, Work};
+use crate::stored::documents::Labels;
 
 /// Items with colours. A dispatcher takes items of some colours.
 #[derive(Debug)]
@@ -28,6 +29,9 @@ struct Known {
     /// The time from which on the item must be read from the store.
     load: Option<Instant>,
     is_open: bool,
+    is_first: bool,
+    /// A label that is known later than the others.
+    name: Option<String>,
 }
 
 const MESSAGE: usize = 100;
@@ -39,6 +43,8 @@ impl Work for Paint {
     type Lock = Colours;
     type Running = u8;
     type Capability = Colours;
+
+    const IS_SCATTERED: bool = true;
 
     fn due(known: &Known) -> Option<Instant> {
         known.pending.iter().chain(&known.load).min().copied()
@@ -53,8 +59,8 @@ impl Work for Paint {
         colour == 0 || request & colour != 0
     }
 
-    fn is_first(_: &Known) -> bool {
-        false
+    fn is_first(known: &Known) -> bool {
+        known.is_first
     }
 
     fn is_open_in_backoff(known: &Known) -> bool {
@@ -83,6 +89,13 @@ impl Work for Paint {
             pending: known.pending.len() * MESSAGE,
             cached: known.cached,
         }
+    }
+
+    fn labels(known: &Known, noted: Option<&Labels>) -> Option<Labels> {
+        known.name.as_ref().map(|name| Labels {
+            orchestration: name.clone(),
+            ..noted.cloned().unwrap_or_default()
+        })
     }
 
     fn evict_cache(known: &mut Known) -> Known {
