@@ -284,3 +284,47 @@ impl fmt::Display for LimitedKeys {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cdb_provider::documents::Holder;
+
+    use super::*;
+
+    #[test]
+    fn runtimes_that_share_slots_count_different_activities() {
+        let now = Timestamp::from_millis(1_000_000);
+        let holder = |waiting| Holder {
+            wanted: 2 + waiting,
+            waiting: Some(waiting),
+            waiting_since: Some(now - Duration::from_secs(waiting.into())),
+            until: now + Duration::from_secs(1),
+            ..Holder::default()
+        };
+        let permits = Permits {
+            holders: vec![holder(7), holder(30)],
+            ..Permits::default()
+        };
+        let rule = Rule::new("tenant=ada".parse().expect("valid")).running(5);
+        let row = |sharing| {
+            let row = LimitedKey::new("tenant=ada".to_owned(), &rule);
+            row.with(&permits, &rule, sharing, now)
+        };
+        assert_eq!(row(Sharing::Slots).waiting, 37);
+        assert_eq!(row(Sharing::Nothing).waiting, 30);
+        let both = row(Sharing::Slots);
+        assert_eq!((both.running, &*both.limit), (4, "4 of 5 run"));
+        assert_eq!(both.oldest, Some(Duration::from_secs(30)));
+    }
+
+    #[test]
+    fn a_limit_says_what_holds_activities_back() {
+        let rule = Rule::new("*".parse().expect("valid"));
+        let says = |rule: &Rule, running| describe(rule, running);
+        let both = rule.clone().running(5).starts_per_second(0.5);
+        assert_eq!(says(&both, 5), "5 of 5 run");
+        assert_eq!(says(&both, 3), "3 of 5 run, 0.5 start in a second");
+        assert_eq!(says(&rule.clone().running(0), 2), "paused");
+        assert_eq!(says(&rule.starts_per_second(9.0), 2), "9 start in a second");
+    }
+}
