@@ -24,7 +24,7 @@ fn read(path: &str) -> String {
 /// A constant: its name, its value, and the first clause of its documentation.
 type Constant = (String, String, String);
 
-/// Returns the documented constants of a module.
+/// Returns the documented durations of a module.
 fn constants(source: &str) -> Vec<Constant> {
     let mut found = Vec::new();
     let (mut doc, mut statement) = (String::new(), String::new());
@@ -48,7 +48,10 @@ fn constants(source: &str) -> Vec<Constant> {
 fn constant(statement: &str, doc: &str) -> Option<Constant> {
     let (_, rest) = statement.split_once(" const ")?;
     let (name, rest) = rest.split_once(": ")?;
-    let (_, value) = rest.trim_end_matches(';').split_once(" = ")?;
+    let (kind, value) = rest.trim_end_matches(';').split_once(" = ")?;
+    if !kind.contains("Duration") {
+        return None;
+    }
     let clause = doc.split([',', '.']).next().unwrap_or_default();
     Some((name.to_owned(), shown(value), without_links(clause.trim())))
 }
