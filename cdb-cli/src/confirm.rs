@@ -52,10 +52,11 @@ impl PlanDigest {
         }
     }
 
-    /// Returns the digest in hexadecimal digits.
+    /// Returns half of the hash in hexadecimal digits.
     pub(crate) fn finish(self) -> String {
         let hash = self.0.finalize();
-        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+        let half = u128::from_be_bytes(std::array::from_fn(|at| hash[at]));
+        format!("{half:032x}")
     }
 }
 

@@ -165,7 +165,9 @@ impl<N: Name> Which<N> {
         }
         let digest = self.all.then(|| {
             let mut digest = PlanDigest::default();
-            all.iter().for_each(|name| digest.add(&[&name.to_string()]));
+            for name in all {
+                digest.add(&[&name.to_string()]);
+            }
             digest.finish()
         });
         Ok(Plan {
