@@ -29,6 +29,7 @@ mod outbox;
 mod own_container;
 mod partitions;
 mod payload;
+mod permits;
 mod policy;
 mod reconciler;
 mod regions;
