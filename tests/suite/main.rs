@@ -31,6 +31,7 @@ mod own_container;
 mod partitions;
 mod pauses;
 mod payload;
+mod permits;
 mod policy;
 mod reconciler;
 mod regions;
