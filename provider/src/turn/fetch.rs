@@ -284,12 +284,13 @@ async fn check_runnable(
         return Ok(held);
     }
     if let Some(paused) = loaded.paused() {
-        return Ok(Some(
-            match hold_back(&services.store, paused, &loaded.messages).await? {
-                HeldBack::Yes => Attempted::Nothing,
-                HeldBack::Outdated => Attempted::held(None),
-            },
-        ));
+        let held = hold_back(&services.store, paused, &loaded.messages).await?;
+        // The next poll finds whatever remains.
+        let (recheck, until) = (false, None);
+        return Ok(Some(match held {
+            HeldBack::Yes => Attempted::Nothing,
+            HeldBack::Outdated => Attempted::HeldElsewhere { recheck, until },
+        }));
     }
     let newest = loaded.newest_due();
     let mut missing = loaded.messages.iter().filter_map(|message| {

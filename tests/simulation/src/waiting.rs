@@ -28,6 +28,7 @@ use crate::excuses::Scope;
 use crate::handling::Place;
 use crate::network::{MEMBERS, Outside};
 use crate::node::client;
+use crate::pauses::PAUSED;
 use crate::streams::{STREAMS, StreamDocument};
 use crate::virtual_time::{elapsed, since_start};
 
@@ -220,6 +221,10 @@ impl Judge {
             is_start: false,
         };
         let item = match document {
+            // It may be paused: the workload judges that it ends.
+            Durable::OrchestratorItem(message) if message.instance_id.starts_with(PAUSED) => {
+                return None;
+            }
             Durable::OrchestratorItem(message) => {
                 let content = serde_json::from_str(message.work_item.header());
                 let is_start = matches!(content, Ok(WorkItem::StartOrchestration { .. }));
