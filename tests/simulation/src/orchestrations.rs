@@ -90,9 +90,13 @@ pub(crate) fn orchestrations() -> OrchestrationRegistry {
         .build()
 }
 
+/// Runs more activities at a time than few nodes have workers, so that some wait when it is paused.
 async fn run_paused(ctx: OrchestrationContext, instance: String) -> Result<String, String> {
-    for _ in 0..6 {
-        ctx.schedule_activity(PAUSED, &*instance).await?;
+    for _ in 0..3 {
+        let all = (0..20).map(|_| ctx.schedule_activity(PAUSED, &*instance));
+        for ended in ctx.join(all.collect()).await {
+            ended?;
+        }
         ctx.schedule_timer(Duration::from_secs(5)).await;
     }
     Ok("resumed".to_owned())

@@ -19,8 +19,11 @@ use crate::workload::{Caller, Seen};
 /// The orchestration and its activity.
 pub(crate) const PAUSED: &str = "Paused";
 
-/// The time for which a node may have an activity before it begins it.
-const HANDED_OUT: Duration = Duration::from_secs(60);
+/// The time for which a healthy node may have an activity before it begins it.
+const HANDED_OUT: Duration = Duration::from_secs(5);
+
+/// The time before a pause from which faults count: the longest call of a client.
+const BEFORE: Duration = Duration::from_secs(60);
 
 /// The pauses of an instance.
 const PAUSES: usize = 3;
@@ -62,9 +65,13 @@ impl Pauses {
         let Some(since) = state.since.get(instance).copied() else {
             return;
         };
-        let is_of_node = |scope: &Scope| *scope == Scope::Node(node);
-        // A node that was paused itself begins what it had before.
-        let faults = excuses.time(&(since.saturating_sub(HANDED_OUT)..now), is_of_node);
+        let concerns = |scope: &Scope| match scope {
+            Scope::Node(impaired) => *impaired == node,
+            Scope::Loads => false,
+            Scope::Everything | Scope::Partition(..) => true,
+        };
+        // A node that stood still, or got its answers late, begins what it had before.
+        let faults = excuses.time(&(since.saturating_sub(BEFORE)..now), concerns);
         if now > since + HANDED_OUT + faults {
             state.problems.push(format!(
                 "{instance}: an activity begins at {} s on node {node}; paused since {} s",

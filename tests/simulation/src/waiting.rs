@@ -221,8 +221,11 @@ impl Judge {
             is_start: false,
         };
         let item = match document {
-            // It may be paused: the workload judges that it ends.
-            Durable::OrchestratorItem(message) if message.instance_id.starts_with(PAUSED) => {
+            // They may be paused: the workload judges that their instances end.
+            Durable::OrchestratorItem(OrchestratorItem { instance_id, .. })
+            | Durable::WorkerItem(WorkerItem { instance_id, .. })
+                if instance_id.starts_with(PAUSED) =>
+            {
                 return None;
             }
             Durable::OrchestratorItem(message) => {
