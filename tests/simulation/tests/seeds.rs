@@ -63,4 +63,8 @@ fn clusters_survive_the_faults_of_known_seeds() {
     simulate("--seed 100 --days 0.008 --only streams");
     // Without a delivery before the deletion, a detached child of a deleted parent never starts.
     simulate("--from 5 --seeds 1 --days 0.01 --only detached");
+    // Without the division of permits, each node runs as many activities as the limit permits.
+    simulate("--from 2 --seeds 1 --days 0.02 --only capped");
+    // Without holding them back, activities of paused instances start as workers become free.
+    simulate("--from 3 --seeds 1 --days 0.02 --only paused");
 }
