@@ -139,7 +139,7 @@ async fn has_messages(latest: &ContainerClient<Durable>, instance: &str) -> Resu
     Ok(counts.iter().sum::<u64>() > 0)
 }
 
-/// Pauses an instance, unless it has ended meanwhile. Returns whether it was not paused before.
+/// Pauses an instance, unless it has ended. Returns whether it was not paused before.
 async fn pause_one(services: &Services, id: &str, by: &str) -> Result<bool> {
     let execution = services.instances().newest_execution(id);
     let mut turn = exclusively(services, id, execution).await?;

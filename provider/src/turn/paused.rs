@@ -16,7 +16,7 @@ pub(super) enum HeldBack {
 }
 
 /// Holds back the messages of a turn. The batch also writes the pause again, on the version
-/// that was read: a message that is held back after the resumption would wait for ever.
+/// that was read: a message that is held back after the resumption would never be delivered.
 pub(super) async fn hold_back(
     store: &Store,
     instance: &Stored<Instance>,

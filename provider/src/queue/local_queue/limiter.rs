@@ -414,7 +414,7 @@ impl<K: Clone> Limiter<K> {
         *reached = tag.max(*reached);
     }
 
-    /// Notes that no item is ready: all keys begin anew.
+    /// Notes that no item is ready. All keys start again without tags.
     pub(super) fn nothing_ready(&mut self) {
         self.tags.clear();
     }
