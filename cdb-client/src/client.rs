@@ -138,7 +138,9 @@ impl DatabaseClient {
             .iter()
             .any(|shape| !shape.unique_keys.is_empty())
         {
-            context.declare_unique_keys(C::definition);
+            context
+                .unique_keys
+                .declare(|| C::definition().unique_key_policy.unique_keys);
         }
         ContainerClient::new(context)
     }

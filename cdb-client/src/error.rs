@@ -35,7 +35,16 @@ struct Details {
     call: Option<CallDetails>,
     /// The operation of a batch or bulk that failed.
     operation: Option<FailedOperation>,
+    /// What a conflict is about, if it is known.
+    taken: Option<Taken>,
     source: Option<Source>,
+}
+
+/// What another document has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Id,
+    UniqueKey,
 }
 
 #[derive(Clone, Debug)]
@@ -118,6 +127,7 @@ impl Error {
             message: message.into(),
             call: None,
             operation: None,
+            taken: None,
             source: None,
         }))
     }
@@ -183,6 +193,7 @@ impl Error {
             message: self.0.message.clone(),
             call: self.0.call.clone(),
             operation: None,
+            taken: self.0.taken,
             source: None,
         }))
         .with_operation(index)
@@ -194,6 +205,28 @@ impl Error {
             call.ambiguous = true;
         }
         self
+    }
+
+    /// Says what the conflict is about.
+    pub(crate) fn taken(mut self, taken: Taken) -> Self {
+        self.0.taken = Some(taken);
+        self
+    }
+
+    /// Whether the service says that a unique key is taken. The id may be taken, too.
+    pub(crate) fn names_unique_key(&self) -> bool {
+        self.status() == Some(Status::UNIQUE_KEY_TAKEN)
+            || self.0.message.to_ascii_lowercase().contains("unique index")
+    }
+
+    /// Replaces a conflict by the failure of the read that was to find out what it is about.
+    pub(crate) fn undecided(mut self, unread: Self) -> Self {
+        self.0.kind = unread.kind();
+        self.0.message = format!(
+            "the id or a unique key is taken, and which of them could not be read ({}): {}",
+            unread.0.message, self.0.message
+        );
+        self.with_source(unread)
     }
 
     pub(crate) fn with_context(mut self, context: &str) -> Self {
@@ -227,16 +260,21 @@ impl Error {
         self.kind() == ErrorKind::NotFound
     }
 
-    /// Whether an item with this id exists. A
-    /// [conflict of unique keys](Self::is_unique_key_conflict) is none: there the item of this id
-    /// may not exist, so it proves no earlier write.
+    /// Whether an item with this id exists: an earlier attempt may have created it. `false` for a
+    /// [conflict of unique keys](Self::is_unique_key_conflict), after which no item has the id.
     pub fn is_conflict(&self) -> bool {
         self.kind() == ErrorKind::Conflict && !self.is_unique_key_conflict()
     }
 
-    /// Whether another item of the logical partition has the same unique key (409/3301).
+    /// Whether another item of the logical partition has the same unique key, and no item has the
+    /// id. The service answers 409 to both, so in a container that may have unique keys the client
+    /// reads the id after a refused creation.
     pub fn is_unique_key_conflict(&self) -> bool {
-        self.status() == Some(Status::UNIQUE_KEY_TAKEN)
+        self.kind() == ErrorKind::Conflict
+            && match self.0.taken {
+                Some(taken) => taken == Taken::UniqueKey,
+                None => self.names_unique_key(),
+            }
     }
 
     /// Whether the ETag or the condition of the patch no longer holds.
@@ -355,6 +393,7 @@ impl fmt::Debug for Error {
             .field("message", &self.0.message)
             .field("call", &self.0.call)
             .field("operation", &self.0.operation)
+            .field("taken", &self.0.taken)
             .field("source", &self.0.source)
             .finish()
     }

@@ -86,7 +86,7 @@ pub use observe::{OperationKind, RequestLog};
 pub use regions::Failover;
 pub use replicas::ReplicaLag;
 pub use session::Consistency;
-pub use settings::Settings;
+pub use settings::{Settings, UniqueKeyAnswer};
 
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]

@@ -33,6 +33,7 @@ impl ServerState {
             index_build: service.index_builds.pace(),
             replica_lag: service.replicas.lag(),
             ignore_latest_committed: service.replicas.ignores_strategy(),
+            unique_key_answer: service.unique_key_answer(),
             multiple_write_locations: service.regions.has_multiple_write_locations(),
             ..service.settings.clone()
         }
@@ -61,6 +62,8 @@ impl ServerState {
             replicas.seed(seed);
         }
         replicas.ignore_strategy(settings.ignore_latest_committed);
+        let form = service.unique_key_answer.lock();
+        *form.unwrap_or_else(PoisonError::into_inner) = settings.unique_key_answer;
         let locations = settings.multiple_write_locations;
         service.regions.set_multiple_write_locations(locations);
         service.index_builds.set_pace(settings.index_build);

@@ -8,7 +8,7 @@ use crate::metadata_budget::MetadataBudget;
 use crate::observe::RequestLog;
 use crate::regions::Regions;
 use crate::replicas::Replicas;
-use crate::settings::Settings;
+use crate::settings::{Settings, UniqueKeyAnswer};
 use crate::sql::ParsedQueries;
 use crate::store::Store;
 use crate::store::offers::Offer;
@@ -28,6 +28,7 @@ pub(crate) struct Service {
     pub(crate) regions: Regions,
     pub(crate) index_builds: IndexBuilds,
     pub(crate) replicas: Replicas,
+    pub(crate) unique_key_answer: Mutex<UniqueKeyAnswer>,
     pub(crate) parsed: ParsedQueries,
 }
 
@@ -60,6 +61,7 @@ impl Service {
             index_builds: IndexBuilds::new(clock.clone()),
             replicas: Replicas::new(clock.clone()),
             metadata: MetadataBudget::new(settings.metadata_budget, clock.clone()),
+            unique_key_answer: Mutex::new(settings.unique_key_answer),
             parsed: ParsedQueries::default(),
             clock,
             account,
@@ -67,6 +69,12 @@ impl Service {
             log: Mutex::default(),
             throughput,
         }
+    }
+
+    /// Returns the form of the answer to a violated unique key.
+    pub(crate) fn unique_key_answer(&self) -> UniqueKeyAnswer {
+        let form = self.unique_key_answer.lock();
+        *form.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Logs the SQL text of a query.

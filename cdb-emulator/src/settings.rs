@@ -16,6 +16,7 @@ use crate::admission::Limits;
 use crate::clock::Clock;
 use crate::emulator_error::EmulatorError;
 use crate::entra::{DataRole, Identities};
+use crate::error::ServiceError;
 use crate::fault::{Fault, Latency};
 use crate::index_build::IndexBuild;
 use crate::replicas::ReplicaLag;
@@ -26,7 +27,7 @@ use crate::throughput::BUCKETS;
 const MOST_PARTITIONS: u32 = 1000;
 
 /// The fields that a running emulator can change.
-const CHANGEABLE: [&str; 7] = [
+const CHANGEABLE: [&str; 8] = [
     "seed",
     "latency",
     "faults",
@@ -34,7 +35,38 @@ const CHANGEABLE: [&str; 7] = [
     "replicaLag",
     "ignoreLatestCommitted",
     "multipleWriteLocations",
+    "uniqueKeyAnswer",
 ];
+
+/// The forms of the answer to a write that violates a unique key. The sources differ, and no document
+/// says which one the service sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub enum UniqueKeyAnswer {
+    /// 409/3301 (azure_data_cosmos_driver, `cosmos_status.rs`, `UniqueIndexConflict`).
+    #[default]
+    SubStatus,
+    /// 409/0 with the text "Unique index constraint violation." (azure-cosmos-dotnet-v2#523;
+    /// azure-cosmos-java, `docs/StatusCodes.md`).
+    Text,
+    /// 409/0 with the text of a taken id, as by the in-memory emulator of azure_data_cosmos_driver.
+    AsTakenId,
+}
+
+impl UniqueKeyAnswer {
+    pub(crate) fn form(self, error: ServiceError) -> ServiceError {
+        match self {
+            _ if (error.status, error.substatus) != (409, 3301) => error,
+            Self::SubStatus => error,
+            Self::Text => ServiceError {
+                substatus: 0,
+                ..error
+            },
+            Self::AsTakenId => ServiceError::conflict(),
+        }
+    }
+}
 
 /// Declares the struct. Each field has its type, its default, and the method that sets it.
 macro_rules! settings {
@@ -92,7 +124,7 @@ settings! {
     /// ```
     ///
     /// A running emulator can change `seed`, `latency`, `faults`, `indexBuild`, `replicaLag`,
-    /// `ignoreLatestCommitted` and `multipleWriteLocations`, with
+    /// `ignoreLatestCommitted`, `multipleWriteLocations` and `uniqueKeyAnswer`, with
     /// [`Emulator::change`](crate::Emulator::change) or `POST /_admin/settings`.
     ///
     /// ```
@@ -150,6 +182,8 @@ settings! {
     metadata_budget: Option<u32> = None, |requests: u32| Some(requests);
     /// Gives the account this default consistency.
     consistency: Consistency = Consistency::Session, |level: Consistency| level;
+    /// Answers violated unique keys in this form.
+    unique_key_answer: UniqueKeyAnswer = UniqueKeyAnswer::SubStatus, |form: UniqueKeyAnswer| form;
     /// Keeps all versions and deletes of new containers for this time in minutes, for their change
     /// feed. Without it, only those with a `changeFeedPolicy` do.
     version_minutes: Option<u32> = None, |minutes: u32| Some(minutes);

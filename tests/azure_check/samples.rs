@@ -78,6 +78,21 @@ pub(crate) struct IndexedNote {
     title: String,
 }
 
+/// A container with a unique key.
+#[derive(Container)]
+pub(crate) enum Keyed {
+    Guest(Guest),
+}
+
+#[derive(Document, Serialize, Deserialize)]
+#[document(type = "guest", id = "{name}", unique(badge))]
+pub(crate) struct Guest {
+    #[document(partition_key)]
+    pub(crate) place: String,
+    pub(crate) name: String,
+    pub(crate) badge: u32,
+}
+
 /// A container of an account with full-text and vector search.
 #[derive(Container)]
 pub(crate) enum Searched {

@@ -74,10 +74,18 @@ pub(crate) const KNOWN: [Difference; 18] = [
         right: Right::Ours,
         aspect: Some("sub-status"),
         allows: |meeting| {
-            let known = [1001, 3301];
-            meeting.theirs.answer.substatus == 0 && known.contains(&meeting.ours.answer.substatus)
+            meeting.theirs.answer.substatus == 0 && meeting.ours.answer.substatus == 1001
         },
-        source: "the crate's own cosmos_status.rs: 1001 PartitionKeyMismatch, 3301 UniqueIndexConflict",
+        source: "the crate's own cosmos_status.rs: 1001 PartitionKeyMismatch",
+    },
+    Difference {
+        name: "the sub-status of a violated unique key",
+        right: Right::Unknown,
+        aspect: Some("sub-status"),
+        allows: |meeting| {
+            meeting.theirs.answer.substatus == 0 && meeting.ours.answer.substatus == 3301
+        },
+        source: "cosmos_status.rs has 3301 UniqueIndexConflict, azure-cosmos-java docs/StatusCodes.md 409/0; the client reads the id",
     },
     Difference {
         name: "patches of system properties and ids",

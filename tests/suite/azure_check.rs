@@ -161,6 +161,14 @@ const LIES: [(&str, Lie); PROBES.len()] = [
     ("outdated_etag", Sent(ignore_if_match)),
     ("deletion_etag", Sent(ignore_if_match)),
     ("upsert_of_missing", refusing(OperationKind::Upsert)),
+    (
+        "unique_key",
+        Changed(|_, answer| {
+            if answer.status == 409 {
+                answer.status = 400;
+            }
+        }),
+    ),
     ("full_text", Sent(other_search)),
     ("missing_vector", Sent(other_search)),
     ("hybrid", Sent(other_search)),

@@ -6,7 +6,7 @@ use cdb_model::{Batch, BatchOperation, Container, ETag, MemberOf, OperationIndex
 
 use crate::container::handle::ContainerClient;
 use crate::container::point::JSON;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Taken};
 use crate::header;
 use crate::operation::OperationKind;
 use crate::operation_result::OperationResult;
@@ -32,12 +32,36 @@ impl<C: Container> ContainerClient<C> {
             return Err(Error::configuration("batch has no operations"));
         }
         let sent = self.context.send(&self.batch_request(batch)?).await;
-        let id = |index| Some(batch.id(OperationIndex::from(index))?.as_str());
-        let accepted = sent.map_err(|error| error.with_operation_id(id))?;
+        let accepted = match sent {
+            Ok(accepted) => accepted,
+            Err(error) => return Err(self.refused(batch, error).await),
+        };
         Ok(BatchOutcome {
             results: accepted.results(batch.len())?,
             marker: PhantomData,
         })
+    }
+
+    /// Names the document of the operation that failed, and what it conflicts with.
+    async fn refused(&self, batch: &Batch<C>, error: Error) -> Error {
+        let id = |index: usize| batch.id(OperationIndex::from(index));
+        let error = error.with_operation_id(|index| Some(id(index)?.as_str()));
+        let Some((failed, taken)) = error
+            .operation_index()
+            .and_then(|failed| Some((failed, id(failed)?)))
+        else {
+            return error;
+        };
+        let operations = batch.operations_at(self.now());
+        let earlier = (0..failed).rev().find(|&before| id(before) == Some(taken));
+        let is_create = match earlier.and_then(|before| operations.get(before)) {
+            None => matches!(operations.get(failed), Some(BatchOperation::Create { .. })),
+            // The batch has freed the id, so only a unique key can be taken.
+            Some(BatchOperation::Delete { .. }) => false,
+            Some(_) => return error.taken(Taken::Id),
+        };
+        let partition = batch.partition_key();
+        self.with_conflict(error, partition, taken, is_create).await
     }
 
     fn batch_request(&self, batch: &Batch<C>) -> Result<Request> {

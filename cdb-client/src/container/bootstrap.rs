@@ -207,6 +207,9 @@ impl DatabaseClient {
             }
         }
         let container = self.container(name);
+        // The live container has no others: a difference would have been refused.
+        let keys = model.unique_key_policy.unique_keys.clone();
+        container.context.unique_keys.check(keys);
         self.probe_latest_committed(&container, account.as_ref())
             .await;
         Ok(container)

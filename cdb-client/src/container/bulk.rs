@@ -114,11 +114,25 @@ impl<C: Container> ContainerClient<C> {
                 tokio::time::sleep(delay).await;
             }
         }
-        let id = |index: usize| Some(operations.get(index)?.id.as_str());
-        let results = results.into_values();
-        results
-            .map(|result: Result<_>| result.map_err(|error| error.with_operation_id(id)))
-            .collect()
+        let results = operations.iter().zip(results.into_values());
+        join_all(results.map(|(operation, result)| self.explained(operation, result))).await
+    }
+
+    /// Names the document of an operation that failed, and what it conflicts with.
+    async fn explained(
+        &self,
+        operation: &PreparedOperation,
+        result: Result<OperationResult>,
+    ) -> Result<OperationResult> {
+        let PreparedOperation { id, partition, .. } = operation;
+        let is_create = matches!(operation.operation, BatchOperation::Create { .. });
+        match result {
+            Ok(result) => Ok(result),
+            Err(error) => {
+                let error = error.with_operation_id(|_| Some(id.as_str()));
+                Err(self.with_conflict(error, partition, id, is_create).await)
+            }
+        }
     }
 }
 

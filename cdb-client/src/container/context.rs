@@ -1,16 +1,17 @@
 //! The untyped state of one container: its link, session tokens and ranges.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cdb_model::{ContainerDefinition, ETag, PartitionKey};
+use cdb_model::{ETag, PartitionKey};
 use http::Method;
 use serde::Deserialize;
 use tokio::time::sleep;
 
 use crate::background::Work;
-use crate::error::{Error, Result};
+use crate::container::conflict::UniqueKeys;
+use crate::error::Result;
 use crate::governor::{Admission, Governor};
 use crate::header;
 use crate::operation::OperationKind;
@@ -36,8 +37,7 @@ pub(crate) struct ContainerContext {
     pub governor: Arc<Governor>,
     /// The class of all requests of this clone.
     work: Work,
-    /// A model of the container that has unique keys.
-    keyed: Arc<OnceLock<fn() -> ContainerDefinition>>,
+    pub unique_keys: Arc<UniqueKeys>,
 }
 
 /// The interval at which slow work asks whether its partition answers.
@@ -73,7 +73,7 @@ impl ContainerContext {
             ranges: Arc::default(),
             health: Arc::default(),
             work: Work::Foreground,
-            keyed: Arc::default(),
+            unique_keys: Arc::default(),
         }
     }
 
@@ -85,33 +85,12 @@ impl ContainerContext {
         }
     }
 
-    /// Notes a model with unique keys, for the errors of conflicts.
-    pub(crate) fn declare_unique_keys(&self, model: fn() -> ContainerDefinition) {
-        self.keyed.get_or_init(|| model);
-    }
-
-    /// Names the unique keys in the error of a conflict: the service does not say which one it is
-    /// about.
-    fn with_unique_keys(&self, error: Error) -> Error {
-        let Some(model) = self.keyed.get().filter(|_| error.is_unique_key_conflict()) else {
-            return error;
-        };
-        let keys = model().unique_key_policy.unique_keys;
-        let keys: Vec<_> = keys
-            .iter()
-            .map(|key| format!("({})", key.paths.join(", ")))
-            .collect();
-        error.with_context(&format!(
-            "another document of the partition has the same values at the paths of a unique key, one of {}",
-            keys.join(", ")
-        ))
-    }
-
     /// Forgets the ranges and session tokens of a deleted or re-created container.
     pub(crate) fn forget(&self) {
         self.sessions.clear();
         self.ranges.clear();
         self.health.clear();
+        self.unique_keys.forget();
     }
 
     /// Deletes the container and everything in it. The request names the version that was read, so
@@ -222,7 +201,7 @@ impl ContainerContext {
         if let Some(watch) = watch {
             watch.ended(&result);
         }
-        result.map_err(|error| self.with_unique_keys(error))
+        result
     }
 
     /// Sends a request whose session tokens would be too many, with the token of its range. Lists the

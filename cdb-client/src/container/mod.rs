@@ -4,6 +4,7 @@ mod batch;
 mod bootstrap;
 mod bulk;
 mod change;
+mod conflict;
 mod context;
 mod difference;
 mod extend;

@@ -97,7 +97,9 @@ impl<C: Container> ContainerClient<C> {
     /// ```
     ///
     /// # Errors
-    /// - [`is_conflict`](Error::is_conflict): the document to create exists, or its unique key.
+    /// - [`is_conflict`](Error::is_conflict): the document to create exists.
+    /// - [`is_unique_key_conflict`](Error::is_unique_key_conflict): another document has its unique
+    ///   key.
     /// - [`is_not_found`](Error::is_not_found): the document to replace, patch or delete does not
     ///   exist.
     /// - [`is_precondition_failed`](Error::is_precondition_failed): the document has another version
@@ -113,7 +115,7 @@ impl<C: Container> ContainerClient<C> {
     {
         let (id, request) = self.request_of(operation)?;
         // Boxed, so that programs have small futures.
-        let accepted = Box::pin(self.send_write(request)).await?;
+        let accepted = Box::pin(self.send_write(&id, request)).await?;
         O::Answer::from_executed(Executed { id, accepted })
     }
 
@@ -127,11 +129,8 @@ impl<C: Container> ContainerClient<C> {
     /// [`is_ambiguous`](Error::is_ambiguous) when the document may have been created.
     pub async fn create_if_missing<D: MemberOf<C>>(&self, document: &D) -> Result<Option<Written>> {
         let (id, request) = self.request_of(document.create())?;
-        match self.context.send(&request.repeat(Repeat::Always)).await {
-            Ok(accepted) => {
-                let accepted = Some(accepted);
-                Written::from_executed(Executed { id, accepted }).map(Some)
-            }
+        match self.send_write(&id, request.repeat(Repeat::Always)).await {
+            Ok(accepted) => Written::from_executed(Executed { id, accepted }).map(Some),
             Err(error) if error.is_conflict() => Ok(None),
             Err(error) => Err(error),
         }
@@ -156,13 +155,19 @@ impl<C: Container> ContainerClient<C> {
         self.context.send(&request).await.map(drop)
     }
 
-    async fn send_write(&self, request: Request) -> Result<Option<Accepted>> {
+    async fn send_write(&self, id: &ItemId, request: Request) -> Result<Option<Accepted>> {
         // A second deletion finds nothing, and that is the result of the first.
         let may_be_gone = request.kind == OperationKind::Delete && request.repeat == Repeat::Always;
-        match self.context.send(&request).await {
-            Err(error) if may_be_gone && error.is_missing_after_doubt() => Ok(None),
-            sent => sent.map(Some),
-        }
+        let error = match self.context.send(&request).await {
+            Err(error) if may_be_gone && error.is_missing_after_doubt() => return Ok(None),
+            Err(error) => error,
+            sent => return sent.map(Some),
+        };
+        let is_create = request.kind == OperationKind::Create;
+        Err(match &request.partition {
+            Some(partition) => self.with_conflict(error, partition, id, is_create).await,
+            None => error,
+        })
     }
 
     fn request_of<O: Operation>(&self, operation: O) -> Result<(ItemId, Request)>

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cdb_client::Bootstrap;
 use cdb_coordination::{Jitter, MessageDocument, Messaging, MessagingConfig, RetryPolicy, Side};
+use cdb_emulator::UniqueKeyAnswer;
 use cdb_model::{Container, Document, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +33,22 @@ enum Annex {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_refused_because_of_a_unique_key_becomes_a_dead_letter() {
+    for form in [
+        UniqueKeyAnswer::SubStatus,
+        UniqueKeyAnswer::Text,
+        UniqueKeyAnswer::AsTakenId,
+    ] {
+        refuse_one_of_two_messages(form).await;
+    }
+}
+
+/// Answers violated unique keys in this form, if the service is an emulator.
+async fn refuse_one_of_two_messages(form: UniqueKeyAnswer) {
     let env = TestEnv::start(1).await;
+    if let Some(emulator) = &env.backend.emulator {
+        let changed = emulator.change(|settings| settings.unique_key_answer(form));
+        changed.expect("a valid setting");
+    }
     let database = env.backend.database();
     let guests = database.bootstrap::<Guests>("annex", Bootstrap::CreateIfMissing);
     guests.await.expect("another container");
@@ -55,9 +71,9 @@ async fn a_message_refused_because_of_a_unique_key_becomes_a_dead_letter() {
     let delivered = annex.query(query).all().await.expect("a query").len();
     let dead = messaging.dead_letters();
     let dead = dead.list(Timestamp::default(), 10).await.expect("a list");
-    assert_eq!((delivered, dead.len()), (1, 1), "of two messages");
+    assert_eq!((delivered, dead.len()), (1, 1), "of two messages: {form:?}");
     assert_eq!((dead[0].side, dead[0].attempts), (Side::Outbox, 4));
-    assert!(dead[0].reason.contains("409/3301"), "{}", dead[0].reason);
+    assert!(dead[0].reason.contains("unique key"), "{}", dead[0].reason);
     messaging.stop().await;
 }
 

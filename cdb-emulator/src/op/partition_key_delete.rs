@@ -24,6 +24,7 @@ pub(super) fn delete(service: &Service, request: &Request) -> Result<Response, S
         connection: &savepoint,
         container: &container,
         replicas: &service.replicas,
+        unique_key_answer: service.unique_key_answer(),
         partition_key,
         lsn: version::next_lsn(&savepoint)?,
         at: 0,

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::patch;
 use crate::error::ServiceError;
 use crate::replicas::Replicas;
+use crate::settings::UniqueKeyAnswer;
 use crate::sql::value;
 use crate::store::rid::Inside;
 use crate::store::{Change, Connection, Container, StoredDocument, version};
@@ -71,6 +72,7 @@ pub(super) struct OperationContext<'a> {
     pub(super) connection: &'a Connection,
     pub(super) container: &'a Container,
     pub(super) replicas: &'a Replicas,
+    pub(super) unique_key_answer: UniqueKeyAnswer,
     /// One value per level of the partition key.
     pub(super) partition_key: Vec<Option<Value>>,
     /// The log sequence number; the operations of a batch share it, and those of a deletion by key
@@ -311,7 +313,9 @@ impl OperationContext<'_> {
             expires,
             body,
         };
-        self.container.check_unique(self.connection, &stored)?;
+        self.container
+            .check_unique(self.connection, &stored)
+            .map_err(|error| self.unique_key_answer.form(error))?;
         self.record(&stored)?;
         self.container
             .write_parsed(self.connection, &stored, &document)?;

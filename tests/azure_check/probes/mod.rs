@@ -98,6 +98,8 @@ probes! {
         "cdb-client/src/container/point.rs", "cdb-coordination/src/membership/roster.rs";
     measured writes::upsert_of_missing "Does an upsert with If-Match create a missing document?"
         "cdb-client/src/container/point.rs";
+    measured writes::unique_key "How is a violated unique key answered, and does the client tell it from a taken id?"
+        "cdb-client/src/container/conflict.rs";
     measured search::full_text "Does a full-text search rank documents by their words?"
         "cdb-client/src/container/search/plan.rs";
     measured search::missing_vector "Is a document without the vector ranked last, or left out?"

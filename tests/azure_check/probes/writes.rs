@@ -5,9 +5,9 @@ use serde_json::json;
 
 use super::Answered;
 use crate::Answer;
-use crate::check::{Check, wait};
+use crate::check::{Check, config, report, wait};
 use crate::raw::Raw;
-use crate::samples::Sample;
+use crate::samples::{Guest, Keyed, Sample};
 
 /// The longest time until an expired document must be gone.
 const EXPIRY_SECONDS: u64 = 10;
@@ -78,4 +78,36 @@ pub(super) async fn expiry(check: &Check) -> Answered {
     Ok(Answer::No(format!(
         "it is still there after {EXPIRY_SECONDS} s"
     )))
+}
+
+/// Sources differ: azure-cosmos-java `docs/StatusCodes.md` (409/0), azure_data_cosmos_driver
+/// `cosmos_status.rs` (409/3301), azure-cosmos-dotnet-v2#523 (the text).
+pub(super) async fn unique_key(check: &Check) -> Answered {
+    let name = format!("{}-keyed", check.name);
+    let container = check.database.bootstrap::<Keyed>(&name, config()).await?;
+    let create = async |name: &str, badge| {
+        let (place, name) = ("inn".to_owned(), name.to_owned());
+        let guest = Guest { place, name, badge };
+        container.run(guest.create()).await.map(drop)
+    };
+    let first = create("ann", 1).await;
+    let (key, id, both) = (
+        create("bob", 1).await,
+        create("ann", 2).await,
+        create("ann", 1).await,
+    );
+    report(container.delete_container().await);
+    first?;
+    let holds = matches!(&key, Err(error) if error.is_unique_key_conflict())
+        && [&id, &both].map(|refused| matches!(refused, Err(error) if error.is_conflict()))
+            == [true, true];
+    let said = |refused: &cdb_client::Result<()>| match refused {
+        Ok(()) => "accepted".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let (key, id, both) = (said(&key), said(&id), said(&both));
+    Ok(Answer::when(
+        holds,
+        format!("the key: {key}; the id: {id}; both: {both}"),
+    ))
 }

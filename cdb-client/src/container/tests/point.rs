@@ -306,23 +306,57 @@ async fn a_deeply_nested_document_is_an_error_and_not_a_stack_overflow() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn create_if_missing_does_not_hide_that_another_document_has_the_unique_key() {
-    let script = Script::new([Step::refusal(409, 3301), Step::refusal(409, 0)]);
-    let container = shop(&script);
-    let refused = container.create_if_missing(&order(7)).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Conflict);
-    assert!(refused.is_unique_key_conflict(), "{refused}");
-    assert!(!refused.is_conflict(), "it proves no earlier write");
+async fn the_id_decides_what_a_refused_creation_conflicts_with() {
+    let found = || {
+        Step::json(&json!({
+            "id": "order:7", "type": "order", "customer": "ann", "number": 7, "status": "new",
+            "viewCount": 0, "_etag": "v", "_ts": 1,
+        }))
+    };
+    let text = || {
+        let message =
+            json!({ "code": "Conflict", "message": "Unique index constraint violation." });
+        Step::status(409).body(message.to_string())
+    };
+    for answer in [
+        || Step::refusal(409, 3301),
+        text as fn() -> Step,
+        || Step::refusal(409, 0),
+    ] {
+        let missing = || Step::refusal(404, 0);
+        let script = Script::new([answer(), missing(), answer(), found(), answer(), missing()]);
+        let container = shop(&script);
+        let refused = container.create_if_missing(&order(7)).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+        assert!(refused.is_unique_key_conflict(), "{refused}");
+        assert!(!refused.is_conflict(), "it proves no earlier write");
+        assert!(
+            refused.to_string().contains("one of (/type, /number)"),
+            "{refused}"
+        );
+        // The document violates its id and its unique key.
+        let existed = container.create_if_missing(&order(7)).await.unwrap();
+        assert!(existed.is_none());
+        let refused = container.run(order(7).create()).await.unwrap_err();
+        assert!(refused.is_unique_key_conflict(), "{refused}");
+        assert_eq!(script.steps_left(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_whose_id_cannot_be_read_proves_nothing() {
+    let refused = Step::refusal(409, 0);
+    let unread = (0..900).map(|_| Step::refusal(503, 0));
+    let script = Script::new([refused].into_iter().chain(unread));
+    let undecided = shop(&script).create_if_missing(&order(7)).await;
+    let error = undecided.unwrap_err();
+    assert!(!error.is_conflict() && !error.is_unique_key_conflict());
+    assert!(error.is_transient() && !error.is_ambiguous(), "{error}");
     assert!(
-        refused.to_string().contains("one of (/type, /number)"),
-        "{refused}"
-    );
-    assert!(
-        container
-            .create_if_missing(&order(7))
-            .await
-            .unwrap()
-            .is_none()
+        error
+            .to_string()
+            .contains("the id or a unique key is taken"),
+        "{error}"
     );
 }
 
