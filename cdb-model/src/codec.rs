@@ -1,6 +1,6 @@
 //! Encodes documents as stored JSON, and decodes them.
 //!
-//! The stored form is `id`, the discriminator, and the document's own fields. The document is
+//! The stored form is `id`, the discriminator, the mark of a marked write, and the document's own fields. The document is
 //! serialized once, and the two properties are inserted before it as text: serde's `flatten` would
 //! buffer every value and lose `RawValue`s, and an intermediate `serde_json::Value` would cost a
 //! tree per document.
@@ -18,6 +18,7 @@ use crate::evolution::{upgraded, with_version};
 use crate::id::ItemId;
 use crate::limits::MAX_DOCUMENT_BYTES;
 use crate::timestamp::Timestamp;
+use crate::write_mark::{MARK, WriteMark};
 use crate::write_times::{TimeSlots, with_times};
 
 /// A document in its stored form.
@@ -41,7 +42,12 @@ pub fn encode<C: Container, D: MemberOf<C>>(
     document: &D,
     now: Timestamp,
 ) -> Result<Encoded, EncodeError> {
-    Encoded::new::<C, D>(document.key().to_id()?, document.encode_fields()?, now)
+    Encoded::new::<C, D>(
+        document.key().to_id()?,
+        document.encode_fields()?,
+        None,
+        now,
+    )
 }
 
 fn unserializable(document: &'static str, reason: String) -> EncodeError {
@@ -53,6 +59,7 @@ impl Encoded {
     pub(crate) fn new<C: Container, D: MemberOf<C>>(
         id: ItemId,
         fields: String,
+        mark: Option<&WriteMark>,
         now: Timestamp,
     ) -> Result<Self, EncodeError> {
         let (shape, property) = (D::SHAPE, C::DISCRIMINATOR);
@@ -63,12 +70,17 @@ impl Encoded {
         let fields = own
             .strip_prefix('{')
             .ok_or_else(|| failed("its Serialize writes another form".to_owned()))?;
-        let mut json = String::with_capacity(own.len() + id.as_str().len() + 48);
+        let mut json = String::with_capacity(own.len() + id.as_str().len() + 80);
         json.push('{');
         push_property(&mut json, "id", id.as_str()).map_err(|error| failed(error.to_string()))?;
         json.push(',');
         push_property(&mut json, property, shape.discriminator)
             .map_err(|error| failed(error.to_string()))?;
+        if let Some(mark) = mark {
+            json.push(',');
+            push_property(&mut json, MARK, mark.as_str())
+                .map_err(|error| failed(error.to_string()))?;
+        }
         if fields != "}" {
             json.push(',');
         }

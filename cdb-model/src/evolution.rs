@@ -11,13 +11,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::shape::DocumentShape;
+use crate::write_mark::MARK;
 
 /// The property that contains the version of a document.
 const VERSION: &str = "schemaVersion";
 
-/// The properties that the service adds to each document, and the id.
-pub(crate) const SERVICE_PROPERTIES: [&str; 7] = [
+/// The properties that the service adds to each document, the id, and the mark of the last write,
+/// which is not that of the next.
+pub(crate) const SERVICE_PROPERTIES: [&str; 8] = [
     "id",
+    MARK,
     "_rid",
     "_self",
     "_etag",

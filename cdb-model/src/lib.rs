@@ -95,6 +95,7 @@ mod timestamp;
 mod unreadable;
 pub mod upcast;
 mod upgrade;
+mod write_mark;
 mod write_times;
 
 pub use batch::{Batch, BatchError, OperationIndex};
@@ -146,6 +147,7 @@ pub use text_integer::TextInteger;
 pub use timestamp::Timestamp;
 pub use unreadable::{Location, RowByRow, Unreadable, partition_key_of};
 pub use upgrade::{Upgraded, upgrade};
+pub use write_mark::WriteMark;
 
 /// The example of the README.
 #[cfg(doctest)]

@@ -13,6 +13,7 @@ use crate::etag::ETag;
 use crate::id::{IdError, ItemId};
 use crate::partition::KnownPartition;
 use crate::partition_key::PartitionKey;
+use crate::write_mark::WriteMark;
 
 /// The location of a document of type `D`, and the version that an operation requires.
 ///
@@ -98,6 +99,17 @@ impl<D, P> Address<D, P> {
 pub(crate) struct WholeDocument<D> {
     pub(crate) address: Address<D>,
     pub(crate) fields: Result<String, EncodeError>,
+    pub(crate) mark: Option<WriteMark>,
+}
+
+impl<D> WholeDocument<D> {
+    fn new(address: Address<D>, fields: Result<String, EncodeError>) -> Self {
+        Self {
+            address,
+            fields,
+            mark: None,
+        }
+    }
 }
 
 /// Creates a document. Fails with 409 if an item has its id or unique key. Made by
@@ -132,13 +144,13 @@ pub struct Read<D, P = PartitionKey>(pub(crate) Address<D, P>);
 
 impl<D> Create<D> {
     pub(crate) fn new(address: Address<D>, fields: Result<String, EncodeError>) -> Self {
-        Self(WholeDocument { address, fields })
+        Self(WholeDocument::new(address, fields))
     }
 }
 
 impl<D> Upsert<D> {
     pub(crate) fn new(address: Address<D>, fields: Result<String, EncodeError>) -> Self {
-        Self(WholeDocument { address, fields })
+        Self(WholeDocument::new(address, fields))
     }
 
     /// Requires the version `etag` of an existing document; without a document, one is created.
@@ -151,7 +163,7 @@ impl<D> Upsert<D> {
 
 impl<D> Replace<D> {
     pub(crate) fn new(address: Address<D>, fields: Result<String, EncodeError>) -> Self {
-        Self(WholeDocument { address, fields })
+        Self(WholeDocument::new(address, fields))
     }
 
     /// Requires the version `etag`. Another version fails with 412.

@@ -81,7 +81,8 @@ impl<D: Document> WholeDocument<D> {
     where
         D: MemberOf<C>,
     {
-        let encoded = Encoded::new::<C, D>(self.address.id?, self.fields?, LATER)?;
+        let mark = self.mark.as_ref();
+        let encoded = Encoded::new::<C, D>(self.address.id?, self.fields?, mark, LATER)?;
         let (id, times) = (encoded.id.clone(), encoded.times.clone());
         Ok(PreparedOperation {
             operation: operation(&id, encoded, self.address.if_match),

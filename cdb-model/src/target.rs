@@ -6,6 +6,7 @@ use crate::operation::{Address, Create, Delete, Read, Replace, Upsert, WholeDocu
 use crate::partition::Partition;
 use crate::partition_key::PartitionKey;
 use crate::unreadable::Location;
+use crate::write_mark::WriteMark;
 
 /// What names one document: a reference to its key, to what was read, or to an [`Address`].
 pub trait Target {
@@ -101,6 +102,12 @@ macro_rules! whole_documents {
             /// When the document cannot be stored as JSON, or not be read from it.
             pub fn document(&self) -> Result<D, EncodeError> {
                 self.0.document()
+            }
+
+            /// Stores this mark with the document, which proves that the write took effect.
+            pub fn marked(mut self, mark: &WriteMark) -> Self {
+                self.0.mark = Some(mark.clone());
+                self
             }
 
             /// Returns where the document is written, and the required version.

@@ -1,7 +1,8 @@
 //! Reads of one document, and what a write returns.
 
 use cdb_model::{
-    Container, ETag, ItemId, KnownPartition, MemberOf, PartitionKey, Stored, Target, decode,
+    Address, Container, ETag, ItemId, KnownPartition, MemberOf, PartitionKey, Stored, Target,
+    WriteMark, decode,
 };
 use http::Method;
 
@@ -37,16 +38,42 @@ impl<C: Container> ContainerClient<C> {
         T::Document: MemberOf<C>,
         T::Partition: KnownPartition,
     {
-        let address = target.address();
+        match self.find(&target.address()).await? {
+            Some(accepted) => stored_in::<C, T::Document>(&accepted).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Reads a document with the mark of its last write, to find out after a lost answer whether a
+    /// [marked](WriteMark) write took effect. Ask a [`latest_committed`](Self::latest_committed)
+    /// handle, because another replica may not have the write yet.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_with_mark<T>(
+        &self,
+        target: T,
+    ) -> Result<Option<(Stored<T::Document>, Option<WriteMark>)>>
+    where
+        T: Target,
+        T::Document: MemberOf<C>,
+        T::Partition: KnownPartition,
+    {
+        let Some(accepted) = self.find(&target.address()).await? else {
+            return Ok(None);
+        };
+        let stored = stored_in::<C, T::Document>(&accepted)?;
+        Ok(Some((stored, WriteMark::of(accepted.text()?))))
+    }
+
+    async fn find<D, P: KnownPartition>(
+        &self,
+        address: &Address<D, P>,
+    ) -> Result<Option<Accepted>> {
         let id = address.id().map_err(Error::encode)?;
         let partition = address.partition().clone().into_key();
         Self::check_levels(&partition)?;
-        let Some(accepted) = self.read_accepted(&partition, id).await? else {
-            return Ok(None);
-        };
-        decode::<C, T::Document>(accepted.text()?)
-            .map(Some)
-            .map_err(|error| accepted.unusable(Error::decode(error)))
+        self.read_accepted(&partition, id).await
     }
 
     /// Reads an item; `None` when it does not exist.
@@ -73,4 +100,9 @@ impl<C: Container> ContainerClient<C> {
             request
         }
     }
+}
+
+fn stored_in<C: Container, D: MemberOf<C>>(accepted: &Accepted) -> Result<Stored<D>> {
+    let decoded = decode::<C, D>(accepted.text()?);
+    decoded.map_err(|error| accepted.unusable(Error::decode(error)))
 }

@@ -1,7 +1,8 @@
 //! Read, change, replace: updates of one document that other writers may change too.
 
-use cdb_model::{Address, Container, KnownPartition, MemberOf, Stored, Target, is_same};
+use cdb_model::{Address, Container, KnownPartition, MemberOf, Stored, Target, WriteMark};
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, ErrorKind, Result};
@@ -17,6 +18,9 @@ enum Replaced {
 impl<C: Container> ContainerClient<C> {
     /// Reads a document, changes it, and replaces the version that was read. Starts over while other
     /// writers are faster, so `change` may run several times. Returns the value of its last run.
+    ///
+    /// A success means that the change was written once: each replacement stores a
+    /// [mark](WriteMark), which tells it from equal content of another writer after a lost answer.
     ///
     /// ```
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
@@ -34,7 +38,7 @@ impl<C: Container> ContainerClient<C> {
     /// - [`is_precondition_failed`](Error::is_precondition_failed) when other writers were faster
     ///   until the deadline of [`RetryConfig`](crate::RetryConfig).
     /// - [`is_ambiguous`](Error::is_ambiguous) when an answer was lost, and another writer has
-    ///   changed the document since.
+    ///   changed the document since, or it cannot be read: `change` may have been written once.
     pub async fn update<T, R>(
         &self,
         target: T,
@@ -103,17 +107,19 @@ impl<C: Container> ContainerClient<C> {
         })
     }
 
-    /// Replaces the version that was read. After a lost answer, the stored document tells whether
-    /// this took place.
+    /// Replaces the version that was read. After a lost answer, the mark of the stored document tells
+    /// whether this took place; its content does not, because another writer may have written the same.
     async fn replace_read<D: MemberOf<C>>(
         &self,
         stored: &Stored<D>,
         backoff: &mut Backoff,
         until: Instant,
     ) -> Result<Replaced> {
+        let (mark, latest) = (fresh_mark(), self.latest_committed());
+        let replacement = stored.replace().marked(&mark);
         let mut lost: Option<Error> = None;
         loop {
-            let error = match self.run(stored.replace()).await {
+            let error = match self.run(replacement.clone()).await {
                 Ok(_) => return Ok(Replaced::Done),
                 Err(error) if error.is_ambiguous() => error,
                 Err(error) if !error.is_precondition_failed() => return Err(error),
@@ -122,17 +128,27 @@ impl<C: Container> ContainerClient<C> {
                     Some(lost) => lost,
                 },
             };
-            match self.latest_committed().read(stored).await {
-                Ok(Some(found)) if is_same(&found.document, &stored.document) => {
-                    return Ok(Replaced::Done);
-                }
+            match latest.read_with_mark(stored).await {
+                Ok(Some((_, found))) if found.as_ref() == Some(&mark) => return Ok(Replaced::Done),
                 // Sent again with the same ETag, it takes place at most once.
-                Ok(Some(found)) if found.etag == stored.etag && Instant::now() < until => {
+                Ok(Some((found, _))) if found.etag == stored.etag && Instant::now() < until => {
                     lost = Some(error);
                     tokio::time::sleep(backoff.delay(None)).await;
+                }
+                Ok(Some((found, _))) if found.etag != stored.etag => {
+                    return Err(error.with_context(
+                        "an answer was lost, and another writer has changed the document since",
+                    ));
                 }
                 _ => return Err(error),
             }
         }
     }
+}
+
+/// Returns a mark that no other write has.
+fn fresh_mark() -> WriteMark {
+    let (high, low) = Uuid::new_v4().as_u64_pair();
+    // Each half has a few fixed bits.
+    WriteMark::new(high ^ low)
 }

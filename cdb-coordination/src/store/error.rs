@@ -27,6 +27,18 @@ pub enum StoreError {
         /// The id.
         id: String,
     },
+    /// The answer to the write was lost, and the stored document does not tell whether it took effect:
+    /// another writer has changed or deleted the document since, or it cannot be read.
+    #[error(
+        "whether `{id}` was written is unknown, because an answer was lost; read it and decide whether to repeat the change: {lost}"
+    )]
+    Undecided {
+        /// The id.
+        id: String,
+        /// The failure of the last send.
+        #[source]
+        lost: Error,
+    },
     /// The criteria name a field that cannot be searched.
     #[error(transparent)]
     Criteria(#[from] CriteriaError),
@@ -45,6 +57,11 @@ impl StoreError {
             self,
             Self::Exists { .. } | Self::Changed { .. } | Self::Gone { .. }
         )
+    }
+
+    /// Returns `true` if the write may have taken effect.
+    pub fn is_ambiguous(&self) -> bool {
+        matches!(self, Self::Undecided { .. })
     }
 
     /// Returns `true` if the caller made an invalid request, so that a retry fails again.

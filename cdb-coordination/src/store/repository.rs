@@ -74,15 +74,17 @@ where
     /// Executes an operation. A create, upsert or replace returns the document with its version, a
     /// patch the version, a delete nothing.
     ///
-    /// After a lost answer the store reads whether the operation took place. It cannot tell for a
-    /// patch: that error [is ambiguous](cdb_client::Error::is_ambiguous), unless the patch only sets
-    /// values.
+    /// After a lost answer the store reads whether the operation took place: a create, upsert or
+    /// replace stores a [mark](cdb_model::WriteMark). A creation is sent again while the document
+    /// does not exist.
     ///
     /// # Errors
     /// - [`Exists`](StoreError::Exists) when another document has the key, or its unique key.
     /// - [`Changed`](StoreError::Changed) when the required version no longer exists, or a condition
     ///   of the patch does not hold.
     /// - [`Gone`](StoreError::Gone) when the document to replace, patch or delete does not exist.
+    /// - [`Undecided`](StoreError::Undecided) when an answer was lost and another writer has changed
+    ///   the document since; for a patch or a deletion of a version, whenever an answer was lost.
     pub async fn run<O: StoreOperation<D>>(&self, operation: O) -> Result<O::Answer, StoreError> {
         let completed = write(&self.container, operation.into_change()).await?;
         // Only a deletion leaves no version.

@@ -1,13 +1,13 @@
 //! A write of a document, sent until its outcome is known.
 //!
-//! After a lost answer the stored document decides. The write took place if the document has the
-//! content of the write; it is sent again if the document has the version that the write must find.
-//! If another writer stored the same content, the write counts as done: the result is the same.
+//! After a lost answer the stored document decides. The write took place if the document has its
+//! mark; it is sent again if the document has the version that the write must find. Another version
+//! without the mark decides nothing, whatever its content: another writer may have replaced it.
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{
     Address, Container, Create, Delete, Document, ETag, KnownPartition, MemberOf, OperationError,
-    Patch, Replace, Stored, Timestamp, Upsert, is_same,
+    Patch, Replace, Stored, Timestamp, Upsert, WriteMark,
 };
 
 use super::error::StoreError;
@@ -104,7 +104,9 @@ pub(super) async fn write<C: Container, D: MemberOf<C>>(
     change: Change<D>,
 ) -> Result<Completed<D>, StoreError> {
     let (address, document) = change.parts()?;
+    let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
     let mut write = Write {
+        mark: WriteMark::new(high ^ low),
         version: address.required_version().cloned(),
         address: address.unconditional(),
         container,
@@ -117,7 +119,11 @@ pub(super) async fn write<C: Container, D: MemberOf<C>>(
         Change::Patch(_) => Fenced::Committed(Some(
             write.send().await.map_err(|error| write.refused(error))?,
         )),
-        _ => execute_fenced(&mut write).await?,
+        _ => match execute_fenced(&mut write).await {
+            Ok(fenced) => fenced,
+            Err(StoreError::Client(error)) => return Err(write.refused(error)),
+            Err(error) => return Err(error),
+        },
     };
     let etag = match fenced {
         Fenced::Committed(Some(etag)) => etag,
@@ -139,8 +145,9 @@ struct Write<'a, C, D> {
     address: Address<D>,
     version: Option<ETag>,
     document: Option<D>,
-    /// The version with the content of the write.
+    /// The version with the mark.
     found: Option<ETag>,
+    mark: WriteMark,
 }
 
 impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
@@ -158,10 +165,11 @@ impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
     }
 
     async fn send(&self) -> Result<Option<ETag>, Error> {
+        let mark = &self.mark;
         let written = match &self.change {
-            Change::Create(create) => self.container.run(create.clone()).await?,
-            Change::Upsert(upsert) => self.container.run(upsert.clone()).await?,
-            Change::Replace(replace) => self.container.run(replace.clone()).await?,
+            Change::Create(create) => self.container.run(create.clone().marked(mark)).await?,
+            Change::Upsert(upsert) => self.container.run(upsert.clone().marked(mark)).await?,
+            Change::Replace(replace) => self.container.run(replace.clone().marked(mark)).await?,
             Change::Patch(patch) => self.container.run(patch.clone()).await?,
             Change::Delete(delete) => {
                 self.container.run(delete.clone()).await?;
@@ -171,24 +179,23 @@ impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
         Ok(Some(written.etag))
     }
 
-    /// Fails when another writer has changed the document.
+    /// Fails when another writer has changed or deleted the document, which decides nothing.
     async fn find_out(&mut self, latest: &ContainerClient<C>) -> Result<Found, StoreError> {
-        let Some(found) = latest.read(self.address.clone()).await? else {
-            return match self.change {
-                Change::Create(_) | Change::Upsert(_) => Ok(Found::Unchanged),
-                Change::Delete(_) => Ok(Found::Done),
-                Change::Replace(_) | Change::Patch(_) => Err(StoreError::Gone { id: self.id() }),
+        let Some((found, mark)) = latest.read_with_mark(self.address.clone()).await? else {
+            return match (&self.change, &self.version) {
+                (Change::Create(_) | Change::Upsert(_), _) => Ok(Found::Unchanged),
+                (Change::Delete(_), None) => Ok(Found::Done),
+                _ => Err(self.changed()),
             };
         };
-        if let Some(document) = &self.document
-            && is_same(&found.document, document)
-            && self.version.as_ref() != Some(&found.etag)
-        {
+        if mark.as_ref() == Some(&self.mark) {
             self.found = Some(found.etag);
+            // Another writer may have patched it.
+            self.document = Some(found.document);
             return Ok(Found::Done);
         }
         match (&self.change, &self.version) {
-            (Change::Create(_), _) => Err(StoreError::Exists { id: self.id() }),
+            (Change::Create(_), _) => Err(self.changed()),
             (_, Some(version)) if *version != found.etag => Err(self.changed()),
             // The version that the write must find, or a write without a required version, which
             // may be repeated.
@@ -196,11 +203,9 @@ impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
         }
     }
 
-    fn unread(lost: Error, error: StoreError) -> StoreError {
-        match error {
-            StoreError::Client(_) => lost.into(),
-            error => error,
-        }
+    /// The document is read only after a lost answer.
+    fn unread(lost: Error, _: StoreError) -> StoreError {
+        lost.into()
     }
 }
 
@@ -217,7 +222,9 @@ impl<C, D> Write<'_, C, D> {
     fn refused(&self, error: Error) -> StoreError {
         let creates = matches!(self.change, Change::Create(_) | Change::Upsert(_));
         let id = self.id();
-        if error.is_conflict() {
+        if error.is_ambiguous() {
+            StoreError::Undecided { id, lost: error }
+        } else if error.is_conflict() || error.is_unique_key_conflict() {
             StoreError::Exists { id }
         } else if error.is_precondition_failed() {
             StoreError::Changed { id }

@@ -169,8 +169,7 @@ async fn a_lost_answer_is_ambiguous_when_the_document_cannot_be_read() {
     let orders = Store::<Shop, Order>::new(&shop);
     lose_answer_and_refuse_reads(emulator, OperationKind::Create);
     let refused = orders.run(second.create()).await.unwrap_err();
-    let is_ambiguous = matches!(&refused, StoreError::Client(error) if error.is_ambiguous());
-    assert!(is_ambiguous, "{refused}");
+    assert!(matches!(refused, StoreError::Undecided { .. }), "{refused}");
     emulator.clear_faults();
     assert_eq!(stored(&shop, &second).await, second);
 }

@@ -1,11 +1,15 @@
 //! A store of documents: its errors after concurrent writes, and its writes after lost answers.
 
+use std::time::Duration;
+
 use cdb_coordination::{Criteria, Store, StoreError};
-use cdb_emulator::{Effect, Fault};
+use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::account::{Account, Order, Shop, order};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 async fn orders(account: &Account) -> Store<Shop, Order> {
     Store::new(&account.shop().await)
@@ -56,9 +60,60 @@ async fn a_lost_answer_is_resolved_by_reading() {
             ("paid", stored.etag.clone())
         );
         emulator.inject(Fault::once(effect));
-        orders.run(stored.delete()).await.unwrap();
+        orders.run(key.delete()).await.unwrap();
         assert!(orders.find(&key).await.unwrap().is_none());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_content_of_another_writer_does_not_count_as_a_success() {
+    let account = Account::new().await;
+    let (ours, theirs) = (orders(&account).await, orders(&account).await);
+    let Some(emulator) = account.emulator() else {
+        return;
+    };
+    let new = order("ann", 1);
+    // Our request is lost, and the other writer is faster than the read after it.
+    let late = |kind| {
+        emulator.inject(Fault::once(Effect::DropRequest).on(kind));
+        let read = Fault::script([
+            Effect::DropRequest,
+            Effect::DropRequest,
+            Effect::DropRequest,
+        ]);
+        emulator.inject(read.on(OperationKind::Read));
+    };
+    let while_reading = || tokio::time::sleep(Duration::from_millis(3));
+    let undecided = |error: StoreError| {
+        let is_undecided = matches!(error, StoreError::Undecided { .. });
+        assert!(is_undecided && error.is_ambiguous(), "{error}");
+    };
+
+    late(OperationKind::Create);
+    let (our, their) = tokio::join!(ours.run(new.create()), async {
+        while_reading().await;
+        theirs.run(new.create()).await
+    });
+    undecided(our.unwrap_err());
+    let seen = their.unwrap();
+
+    let mut paid = seen.clone();
+    paid.document.state = "paid".to_owned();
+    late(OperationKind::Replace);
+    let (our, their) = tokio::join!(ours.run(paid.replace()), async {
+        while_reading().await;
+        theirs.run(paid.replace()).await
+    });
+    undecided(our.unwrap_err());
+    let seen = their.unwrap();
+
+    late(OperationKind::Delete);
+    let (our, their) = tokio::join!(ours.run(seen.delete()), async {
+        while_reading().await;
+        theirs.run(seen.delete()).await
+    });
+    undecided(our.unwrap_err());
+    their.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,7 +215,7 @@ async fn a_lost_answer_is_resolved_for_a_document_with_write_times() {
         .unwrap()
         .unwrap();
     stored.document.paid = true;
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    tokio::time::sleep(SECOND).await;
     emulator.inject(Fault::once(Effect::DropAnswer));
     let etag = invoices.run(stored.replace()).await.unwrap().etag;
     let found = invoices.find(&InvoiceKey::new("ann")).await.unwrap();

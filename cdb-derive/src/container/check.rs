@@ -123,7 +123,7 @@ fn discriminator_is_unreserved(model: &ContainerModel, errors: &mut Accumulator)
     };
     let property = &property.0;
     let fine = !property.is_empty()
-        && !matches!(&**property, "id" | "ttl" | "schemaVersion")
+        && !matches!(&**property, "id" | "ttl" | "schemaVersion" | "writeMark")
         && !property.starts_with('_')
         && !property.contains(['/', '"', '\\', '~']);
     errors.unless(fine, span, || {

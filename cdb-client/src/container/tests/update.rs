@@ -1,17 +1,67 @@
 //! Updates that read, change and replace, with other writers and lost answers.
 
-use cdb_model::Document as _;
-use serde_json::json;
+use std::sync::{Arc, Mutex};
 
-use super::shop::{Profile, profile, shop};
+use async_trait::async_trait;
+use cdb_emulator::WELL_KNOWN_KEY;
+use cdb_model::Document as _;
+use serde_json::{Value, json};
+
+use super::shop::{Profile, Shop, profile, shop};
+use crate::client::CosmosClient;
+use crate::container::ContainerClient;
+use crate::credentials::MasterKey;
 use crate::error::Error;
 use crate::scripted::{Script, Step};
-use crate::transport::Delivery;
+use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 
 fn stored(name: &str, etag: &str) -> Step {
+    marked(name, etag, "another")
+}
+
+/// A document with the mark of the last replacement.
+fn ours(name: &str, etag: &str) -> Step {
+    marked(name, etag, "$mark")
+}
+
+fn marked(name: &str, etag: &str, mark: &str) -> Step {
     Step::json(&json!({
-        "id": "profile:ann", "type": "profile", "customer": "ann", "name": name, "_etag": etag, "_ts": 1
+        "id": "profile:ann", "type": "profile", "customer": "ann", "name": name, "writeMark": mark,
+        "_etag": etag, "_ts": 1,
     }))
+}
+
+/// Plays a script. Knows the mark of the last replacement.
+#[derive(Clone, Debug)]
+struct Marking {
+    script: Script,
+    mark: Arc<Mutex<String>>,
+}
+
+#[async_trait]
+impl Transport for Marking {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        let sent: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        if let Some(mark) = sent["writeMark"].as_str() {
+            mark.clone_into(&mut self.mark.lock().unwrap());
+        }
+        let mut answer = self.script.send(request).await?;
+        let text = std::str::from_utf8(&answer.body).unwrap();
+        answer.body = text.replace("$mark", &self.mark.lock().unwrap()).into();
+        Ok(answer)
+    }
+}
+
+fn marking(script: &Script) -> ContainerClient<Shop> {
+    let transport = Marking {
+        script: script.clone(),
+        mark: Arc::default(),
+    };
+    let client = CosmosClient::builder("https://account.documents.azure.com")
+        .credential(MasterKey::new(WELL_KNOWN_KEY).unwrap())
+        .transport(transport)
+        .build();
+    client.unwrap().database("db").container("c")
 }
 
 fn written() -> Step {
@@ -29,7 +79,7 @@ fn shout(profile: &mut Profile) -> String {
 
 async fn shouted(steps: impl IntoIterator<Item = Step>) -> (Result<String, Error>, Vec<String>) {
     let script = Script::new(steps);
-    let updated = shop(&script).update(&profile().key(), shout).await;
+    let updated = marking(&script).update(&profile().key(), shout).await;
     assert_eq!(script.steps_left(), 0);
     let requests = script.requests();
     let names = requests.iter().filter(|request| request.method == "PUT");
@@ -51,11 +101,13 @@ async fn a_lost_race_starts_over_with_the_other_writers_document() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_lost_answer_the_stored_document_decides() {
+async fn after_a_lost_answer_the_mark_of_the_stored_document_decides() {
     let read = || stored("Ann", "1");
-    // It took place.
-    let (updated, sent) = shouted([read(), lost(), stored("Ann!", "2")]).await;
-    assert_eq!((updated.unwrap().as_str(), sent.len()), ("Ann!", 1));
+    // It took place, and another writer may have patched the document since.
+    for name in ["Ann!", "Bea"] {
+        let (updated, sent) = shouted([read(), lost(), ours(name, "2")]).await;
+        assert_eq!((updated.unwrap().as_str(), sent.len()), ("Ann!", 1));
+    }
     // It did not: the same change is sent again. Had it arrived late, the second would fail with 412.
     let (updated, sent) = shouted([read(), lost(), read(), written()]).await;
     assert_eq!(updated.unwrap(), "Ann!");
@@ -65,13 +117,18 @@ async fn after_a_lost_answer_the_stored_document_decides() {
         lost(),
         read(),
         Step::refusal(412, 0),
-        stored("Ann!", "2"),
+        ours("Ann!", "2"),
     ];
     let (updated, sent) = shouted(late).await;
     assert_eq!((updated.unwrap().as_str(), sent.len()), ("Ann!", 2));
     // Another writer has changed the document since, perhaps after this change.
-    let (updated, _) = shouted([read(), lost(), stored("Bea", "3")]).await;
-    assert!(updated.unwrap_err().is_ambiguous());
+    // Its content proves nothing, even if it is what this writer wanted.
+    for name in ["Bea", "Ann!"] {
+        let (updated, _) = shouted([read(), lost(), stored(name, "3")]).await;
+        let error = updated.unwrap_err();
+        assert!(error.is_ambiguous(), "{error}");
+        assert!(error.to_string().contains("another writer"), "{error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,9 +9,13 @@ use crate::diag::{Mistakes, mistake};
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 use crate::document::role::Role;
 
+/// The mark of a write, which proves after a lost answer that the write took effect.
+const MARK: &str = "writeMark";
+
 /// Properties of every document that the service or the model sets.
-pub(super) const RESERVED: [&str; 7] = [
+pub(super) const RESERVED: [&str; 8] = [
     "id",
+    MARK,
     "_etag",
     "_ts",
     "_rid",
@@ -41,6 +45,8 @@ pub(super) fn name_is_not_reserved(field: &FieldModel, errors: &mut Accumulator)
     errors.unless(fine, field.ident.span(), || {
         if stored == "id" {
             "the id pattern generates `id`; rename the field and use it in the pattern".to_owned()
+        } else if stored == MARK {
+            "`writeMark` is the property of the marks that writes are recognised by; rename the field".to_owned()
         } else {
             format!("`{stored}` is set by the service; read it from `Stored<…>`")
         }
