@@ -3,8 +3,8 @@
 //! One document that another program damaged must not fail a query for all other documents. An
 //! unreadable row contains everything needed to report it and to move or delete its document.
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::codec::SystemProperties;
@@ -84,6 +84,30 @@ impl Unreadable {
         let document: Value = serde_json::from_str(&self.json).ok()?;
         let value = document.pointer(path.pointer())?;
         serde_json::from_value(value.clone()).ok()
+    }
+
+    /// Returns `base` with each field of the row that can be decoded. So a field that is added to the
+    /// type later is read too.
+    pub fn fields_over<D: Serialize + DeserializeOwned>(&self, base: D) -> D {
+        let (Ok(Value::Object(found)), Ok(Value::Object(mut fields))) = (
+            serde_json::from_str(&self.json),
+            serde_json::to_value(&base),
+        ) else {
+            return base;
+        };
+        let mut decoded = base;
+        for (name, value) in found {
+            let before = fields.insert(name.clone(), value);
+            // One after the other: the field that damages the document must not hide the others.
+            match serde_json::from_value(Value::Object(fields.clone())) {
+                Ok(with_field) => decoded = with_field,
+                Err(_) => drop(match before {
+                    Some(before) => fields.insert(name, before),
+                    None => fields.remove(&name),
+                }),
+            }
+        }
+        decoded
     }
 
     /// Returns the service's time of the last write, in whole seconds.

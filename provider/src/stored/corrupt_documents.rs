@@ -6,11 +6,11 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 
-use cdb_model::{Container, Unreadable};
+use cdb_model::{Container, Stored, Unreadable};
 use metrics::counter;
 use parking_lot::Mutex;
 
-use super::documents::Durable;
+use super::documents::{Durable, Partial};
 
 /// The number of reported documents that are remembered. Beyond it the set is cleared, and
 /// documents are reported again.
@@ -30,6 +30,22 @@ impl CorruptDocuments {
     pub(crate) fn readable<T>(&self, rows: Vec<Result<T, Unreadable>>) -> Vec<T> {
         rows.into_iter()
             .filter_map(|row| row.map_err(|found| self.report(&found)).ok())
+            .collect()
+    }
+
+    /// Returns the rows, with the readable part of those that cannot be decoded, and reports these.
+    pub(crate) fn in_part<D: Partial>(
+        &self,
+        rows: Vec<Result<Stored<D>, Unreadable>>,
+    ) -> Vec<Stored<D>> {
+        rows.into_iter()
+            .filter_map(|row| {
+                row.or_else(|found| {
+                    self.report(&found);
+                    D::partial_stored(&found).ok_or(())
+                })
+                .ok()
+            })
             .collect()
     }
 

@@ -44,46 +44,30 @@ fn instance_of(found: &Unreadable) -> Option<String> {
 
 impl Partial for Instance {
     fn decode(found: &Unreadable, instance_id: String) -> Option<Self> {
-        let pending = Self::pending(&instance_id, found.timestamp());
+        let base = Self {
+            status: Status::Running,
+            history_documents: None,
+            ..Self::pending(&instance_id, found.timestamp())
+        };
         Some(Self {
-            orchestration_name: found.field(Self::ORCHESTRATION_NAME).unwrap_or_default(),
-            orchestration_version: found.field(Self::ORCHESTRATION_VERSION).unwrap_or_default(),
-            current_execution_id: found
-                .field(Self::CURRENT_EXECUTION_ID)
-                .unwrap_or(pending.current_execution_id),
-            status: found.field(Self::STATUS).unwrap_or(Status::Running),
-            parent_instance_id: found.field(Self::PARENT_INSTANCE_ID).unwrap_or_default(),
-            pinned_duroxide_version_packed: found
-                .field(Self::PINNED_DUROXIDE_VERSION_PACKED)
-                .unwrap_or_default(),
-            custom_status_version: found.field(Self::CUSTOM_STATUS_VERSION).unwrap_or_default(),
-            lock_token: found.field(Self::LOCK_TOKEN).unwrap_or_default(),
-            locked_until: found.field(Self::LOCKED_UNTIL).unwrap_or_default(),
-            commit_token: found.field(Self::COMMIT_TOKEN).unwrap_or_default(),
-            attempts: found.field(Self::ATTEMPTS).unwrap_or_default(),
-            history_documents: found.field(Self::HISTORY_DOCUMENTS).unwrap_or_default(),
-            created_at: found.field(Self::CREATED_AT).unwrap_or(found.timestamp()),
-            started_at: found.field(Self::STARTED_AT).unwrap_or_default(),
-            completed_at: found.field(Self::COMPLETED_AT).unwrap_or_default(),
-            ..pending
+            instance_id,
+            ..found.fields_over(base)
         })
     }
 }
 
 impl Partial for OrchestratorItem {
     fn decode(found: &Unreadable, instance_id: String) -> Option<Self> {
+        let base = Self {
+            visible_at: FIRST_DUE,
+            enqueued_at: found.timestamp(),
+            ..Self::default()
+        };
         Some(Self {
-            cause: found.field(Self::CAUSE).unwrap_or_default(),
             work_item: Text::Damaged(found.to_string()),
             dispatch_slot: dispatch_slot(&instance_id),
-            visible_at: found.field(Self::VISIBLE_AT).unwrap_or(FIRST_DUE),
-            enqueued_at: found.field(Self::ENQUEUED_AT).unwrap_or(found.timestamp()),
-            execution_id: found.field(Self::EXECUTION_ID).unwrap_or_default(),
-            attempt_count: found.field(Self::ATTEMPT_COUNT).unwrap_or_default(),
-            reserved: found.field(Self::RESERVED).unwrap_or_default(),
-            delivered: found.field(Self::DELIVERED).unwrap_or_default(),
             instance_id,
-            ..Self::default()
+            ..found.fields_over(base)
         })
     }
 }
@@ -100,20 +84,18 @@ impl Partial for WorkerItem {
                 found.field(Self::ACTIVITY_ID)?,
             ),
         };
+        let base = Self {
+            visible_at: FIRST_DUE,
+            enqueued_at: found.timestamp(),
+            ..Self::default()
+        };
         Some(Self {
             execution_id,
             activity_id,
             work_item: Text::Damaged(found.to_string()),
             dispatch_slot: dispatch_slot(&instance_id),
-            visible_at: found.field(Self::VISIBLE_AT).unwrap_or(FIRST_DUE),
-            enqueued_at: found.field(Self::ENQUEUED_AT).unwrap_or(found.timestamp()),
-            reserved: found.field(Self::RESERVED).unwrap_or_default(),
-            lock_token: found.field(Self::LOCK_TOKEN).unwrap_or_default(),
-            locked_until: found.field(Self::LOCKED_UNTIL).unwrap_or_default(),
-            attempt_count: found.field(Self::ATTEMPT_COUNT).unwrap_or_default(),
-            tag: found.field(Self::TAG).unwrap_or_default(),
             instance_id,
-            ..Self::default()
+            ..found.fields_over(base)
         })
     }
 }
