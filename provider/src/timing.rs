@@ -37,6 +37,14 @@ pub(crate) const OPERATOR_LOCK: Duration = secs(60);
 pub(crate) const OPERATOR_ATTEMPTS: u32 = 50;
 /// The age at which an unused prelock is released.
 pub(crate) const UNUSED_PRELOCK: Duration = secs(1);
+/// The age of a lock or of its last renewal from which on a worker looks at the activity again
+/// before it begins it: its instance may be paused.
+pub(crate) const LOOK_AGAIN: Duration = secs(1);
+/// The resolution of due times, by which released items of one instance are apart at least.
+pub(crate) const MOMENT: Duration = ms(1);
+/// The time after which a worker that had locked an activity before a pause has begun it.
+pub(crate) const HAND_OUTS_END: Duration = ms(1500);
+const _: () = assert!(LOOK_AGAIN.as_millis() < HAND_OUTS_END.as_millis());
 /// The interval of releasing unused locks. Sends nothing when there are none.
 pub(crate) const HOUSEKEEPING: Duration = ms(500);
 /// Activities are prelocked for a busy worker if it is expected to be free within this time.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use cdb_client::Error as ClientError;
 use cdb_coordination::{Lockable, confirm_lock, lock};
 use cdb_model::{Batch, ETag, OperationIndex, Stored, Timestamp};
-use duroxide::ErrorDetails;
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
+use duroxide::{ErrorDetails, Event};
 
 use super::ack::{abandon, ack};
 use super::renew::renew;
@@ -19,10 +19,11 @@ use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::queue::session::Claim as SessionClaim;
 use crate::stored::Store;
-use crate::stored::documents::{Durable, Text, WorkerItem};
+use crate::stored::documents::{Durable, WorkerItem};
+use crate::stored::history;
 use crate::stored::payload::Payloads;
 use crate::stored::spill::{self, ReadUnderLock};
-use crate::timing::{ACTIVITY_UNANSWERED, ACTIVITY_UNDECODABLE, ACTIVITY_UNFIT};
+use crate::timing::{ACTIVITY_UNANSWERED, ACTIVITY_UNDECODABLE, ACTIVITY_UNFIT, LOOK_AGAIN};
 
 /// The result of a fetch: the activity, its lock token, the attempt.
 type Fetched = (WorkItem, String, u32);
@@ -93,9 +94,11 @@ async fn begin_locked(
     try_lock(services, guard, item, request).await
 }
 
-/// Returns the earliest end of a lock that is handed out without a renewal.
+/// Returns the earliest end of a lock that is handed out without a renewal. The runtime expects its
+/// full time, and an older lock may precede a pause.
 fn fresh_until(services: &Services, request: &FetchRequest<WorkerCapability>) -> Timestamp {
-    services.store.now() + request.lock_timeout / 4 * 3
+    let age = LOOK_AGAIN.min(request.lock_timeout / 4);
+    services.store.now() + (request.lock_timeout - age)
 }
 
 /// Locks a free activity and hands it out. The worker does not wait for a physical partition that
@@ -170,10 +173,9 @@ async fn begin(
 ) -> Result<Option<Fetched>> {
     let token = item.document.lock_token.clone().unwrap_or_default();
     let attempts = item.document.attempt_count;
+    let instance_id = item.document.instance_id.clone();
     let text = item.document.work_item.clone();
     let id = item.id.clone();
-    // The request for the lock was slow. The runtime expects its full time.
-    let is_old = item.document.locked_until <= Some(fresh_until(services, request));
     let lock = WorkLock::new(item, request.clone());
     if let Some(expired) = services.activities().hand_out(guard, lock) {
         let now = services.store.now();
@@ -183,15 +185,26 @@ async fn begin(
         }
         return Ok(None);
     }
-    if is_old
-        && let Err(lost @ Error::LockLost(_)) = renew(services, &token, request.lock_timeout).await
+    let read = async {
+        let text = spill::read(services.container(), text).await?;
+        Ok((text, read_history(services, &instance_id, request).await))
+    };
+    let (text, history) = match read_under_lock(services, &token, request.lock_timeout, read).await
     {
-        tracing::debug!(%lost, %id, "an activity is not handed out");
+        Ok((text, history)) => (Ok(text), history),
+        Err(error) => (Err(error), None),
+    };
+    if text.is_ok() && !may_begin(services, &token, request).await {
+        tracing::debug!(%id, "an activity is not handed out");
         return Ok(None);
     }
-    let text = read_text(services, &token, request.lock_timeout, text).await;
     match text.and_then(|text| decoded(&services.store.payloads, &text)) {
-        Ok(work_item) => return Ok(Some((work_item, token, attempts))),
+        Ok(work_item) => {
+            if request.caller.is_runtime() {
+                services.activities().expect_read(&instance_id, history);
+            }
+            return Ok(Some((work_item, token, attempts)));
+        }
         Err(Error::Damaged(reason)) => {
             let reason = format!("activity `{id}` cannot be decoded: {reason}");
             retry_or_fail(services, &token, attempts, reason).await?;
@@ -209,6 +222,55 @@ async fn begin(
     Ok(None)
 }
 
+/// Reads the history that duroxide reads before it runs the activity, unless it is known. A slow
+/// read must precede the last look at the activity.
+async fn read_history(
+    services: &Services,
+    instance_id: &str,
+    request: &FetchRequest<WorkerCapability>,
+) -> Option<Vec<Event>> {
+    if !request.caller.is_runtime() || services.instances().history(instance_id).is_some() {
+        return None;
+    }
+    let guess = services.instances().newest_execution(instance_id);
+    let read = history::read_latest(services.container(), instance_id, guess).await;
+    // After an error duroxide reads again, and runs the activity in any case.
+    read.inspect_err(|error| tracing::debug!(%error, "the history of an activity is not read"))
+        .ok()
+}
+
+/// Returns whether a worker may begin the activity that it has locked. Renews a lock that is not
+/// fresh, and gives back the activity of an instance that was paused since.
+async fn may_begin(
+    services: &Services,
+    token: &str,
+    request: &FetchRequest<WorkerCapability>,
+) -> bool {
+    let Ok(shared) = services.activities().local().running(token) else {
+        return false;
+    };
+    let look = async || {
+        let item = &shared.lock().await.item.document;
+        (
+            item.paused.is_some(),
+            item.locked_until > Some(fresh_until(services, request)),
+        )
+    };
+    let (mut is_paused, is_fresh) = look().await;
+    if !is_paused && !is_fresh {
+        match renew(services, token, request.lock_timeout).await {
+            Ok(()) => is_paused = look().await.0,
+            Err(Error::LockLost(_)) => return false,
+            // After another error, the end of the activity detects the state of the lock.
+            Err(_) => {}
+        }
+    }
+    if is_paused && let Err(error) = abandon(services, token, None, true).await {
+        tracing::debug!(%error, "the activity of a paused instance was not released; its lock expires");
+    }
+    !is_paused
+}
+
 /// Decodes the text of an activity.
 fn decoded(payloads: &Payloads, text: &str) -> Result<WorkItem> {
     let mut item = serde_json::from_str(text).map_err(|error| Error::Damaged(error.to_string()))?;
@@ -219,14 +281,14 @@ fn decoded(payloads: &Payloads, text: &str) -> Result<WorkItem> {
     Ok(item)
 }
 
-/// Reads the text of a locked activity. Renews the lock until it is read.
-async fn read_text(
+/// Reads what belongs to a locked activity. Renews the lock until it is read.
+async fn read_under_lock<T>(
     services: &Services,
     token: &str,
     lock_timeout: Duration,
-    text: Text,
-) -> Result<String> {
-    let read = pin!(spill::read(services.container(), text));
+    read: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let read = pin!(read);
     let mut reading = ReadUnderLock::new(lock_timeout, read);
     loop {
         if let Some(read) = reading.next().await {

@@ -103,9 +103,9 @@ impl Provider for CosmosDBProvider {
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>> {
         // A worker reads the history before each activity. The history cached by the commit that
-        // scheduled the activity is sufficient.
-        if self.services.activities().take_unread(instance)
-            && let Some(events) = self.services.instances().history(instance)
+        // scheduled the activity is sufficient, and the one that the fetch has read.
+        if let Some(read) = self.services.activities().take_unread(instance)
+            && let Some(events) = read.or_else(|| self.services.instances().history(instance))
         {
             return self.decoded(Ok(Vec::clone(&events))).in_operation("read");
         }

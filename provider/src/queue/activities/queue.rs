@@ -1,9 +1,11 @@
 //! The activities that this process knows: free, prelocked, or running.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_coordination::Runs;
 use cdb_model::{Document, Stored};
+use duroxide::Event;
 
 use super::busy_workers::BusyWorkers;
 use super::capability::{ActivityKey, WorkerCapability};
@@ -135,9 +137,6 @@ impl ActivityQueue {
         lock: WorkLock,
     ) -> Option<WorkLock> {
         let caller = lock.request.caller;
-        if caller.is_runtime() {
-            self.reads.note_fetch(&lock.item.document.instance_id);
-        }
         let until = lock.item.document.locked_until.unwrap_or_default();
         let won = Won {
             token: lock.token.clone(),
@@ -169,9 +168,15 @@ impl ActivityQueue {
             .with(|queue, now| queue.finish(&lock.token, now, KnownActivity::forget));
     }
 
-    /// Returns whether a read of this history precedes the execution of an activity. Returns `true`
-    /// once per fetched activity.
-    pub(crate) fn take_unread(&self, instance_id: &str) -> bool {
+    /// Expects that a worker reads the history of the activity that it is handed, which may have been
+    /// read before.
+    pub(crate) fn expect_read(&self, instance_id: &str, history: Option<Vec<Event>>) {
+        self.reads.note_fetch(instance_id, history);
+    }
+
+    /// Returns `Some` if a read of this history precedes the execution of an activity, once per
+    /// fetched activity, with the history if it was read before.
+    pub(crate) fn take_unread(&self, instance_id: &str) -> Option<Option<Arc<Vec<Event>>>> {
         self.reads.take(instance_id)
     }
 
