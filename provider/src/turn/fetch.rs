@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cdb_client::ErrorKind;
 use cdb_coordination::Lockable;
-use cdb_model::Timestamp;
+use cdb_model::{Stored, Timestamp};
 use duroxide::providers::DispatcherCapabilityFilter;
 
 use super::hand_out::{self, Fetched};
@@ -13,7 +13,7 @@ use super::paused::{HeldBack, hold_back};
 use super::{lock, orphans};
 use crate::error::Result;
 use crate::queue::Services;
-use crate::queue::instances::{AllMessages, Attempt, Instances, Presence, Turn, supports};
+use crate::queue::instances::{AllMessages, Attempt, Instances, Message, Presence, Turn, supports};
 use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::stored::Store;
@@ -175,6 +175,11 @@ async fn lock_or_decline(
     request: &Request,
 ) -> Result<Attempted> {
     let instance_id = &guard.claim.key;
+    if services.instances().was_paused(instance_id)
+        && let Some(held) = hold_back_known(services, instance_id, known).await?
+    {
+        return Ok(held);
+    }
     if let Some(expected) = Loaded::expected(instance_id, known) {
         if let Some(attempted) =
             check_runnable(services, &expected, request.capability.as_ref()).await?
@@ -217,6 +222,49 @@ async fn lock_or_decline(
     Ok(match turn {
         Some(turn) => Attempted::Locked(Box::new(turn)),
         None => Attempted::held(None),
+    })
+}
+
+/// Holds back the known messages of an instance that was paused. Costs a point read, while a load
+/// reads the whole history. Returns `None` when the instance is not paused, or must be searched.
+async fn hold_back_known(
+    services: &Services,
+    instance_id: &str,
+    known: &Attempt,
+) -> Result<Option<Attempted>> {
+    if known.search || known.messages.is_empty() {
+        return Ok(None);
+    }
+    let key = InstanceKey::new(instance_id);
+    let found = match services.container().read(&key).await {
+        Err(error) if error.kind() == ErrorKind::Decode => None,
+        found => found?,
+    };
+    let Some(paused) = found.filter(|found| found.document.paused.is_some()) else {
+        services.instances().forget_pause(instance_id);
+        return Ok(None);
+    };
+    match Attempted::if_held(&paused.document, &services.store) {
+        Some(held) => Ok(Some(held)),
+        None => Ok(Some(
+            hold_all_back(services, &paused, &known.messages).await?,
+        )),
+    }
+}
+
+async fn hold_all_back(
+    services: &Services,
+    paused: &Stored<Instance>,
+    messages: &[Message],
+) -> Result<Attempted> {
+    services
+        .instances()
+        .note_pause(&paused.document.instance_id);
+    // The next poll finds whatever remains.
+    let (recheck, until) = (false, None);
+    Ok(match hold_back(&services.store, paused, messages).await? {
+        HeldBack::Yes => Attempted::Nothing,
+        HeldBack::Outdated => Attempted::HeldElsewhere { recheck, until },
     })
 }
 
@@ -284,13 +332,9 @@ async fn check_runnable(
         return Ok(held);
     }
     if let Some(paused) = loaded.paused() {
-        let held = hold_back(&services.store, paused, &loaded.messages).await?;
-        // The next poll finds whatever remains.
-        let (recheck, until) = (false, None);
-        return Ok(Some(match held {
-            HeldBack::Yes => Attempted::Nothing,
-            HeldBack::Outdated => Attempted::HeldElsewhere { recheck, until },
-        }));
+        return Ok(Some(
+            hold_all_back(services, paused, &loaded.messages).await?,
+        ));
     }
     let newest = loaded.newest_due();
     let mut missing = loaded.messages.iter().filter_map(|message| {

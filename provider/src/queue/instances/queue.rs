@@ -1,7 +1,7 @@
 //! The local queue of instances: those with messages, those that are cached, those with a running
 //! turn.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,6 +26,10 @@ use crate::timing::{MESSAGE_KEPT, MIN_UNFIT_BACKOFF};
 /// does not bring them back.
 const MAX_CONSUMED: usize = 16_384;
 
+/// The number of paused instances that are remembered. Beyond it the set is cleared, and the next
+/// message for each loads its instance.
+const MAX_PAUSED: usize = 16_384;
+
 /// The instances with messages, for the dispatchers of this process.
 pub(crate) struct InstanceQueue {
     queue: LocalQueue<Instances>,
@@ -33,6 +37,8 @@ pub(crate) struct InstanceQueue {
     store: Store,
     /// Whether rules order the turns, so that their labels are needed.
     is_ordered: AtomicBool,
+    /// The instances that were paused when this process read them last.
+    paused: Mutex<HashSet<String>>,
 }
 
 /// The consumed messages of this process's turns, and the times of their commits.
@@ -50,6 +56,7 @@ impl InstanceQueue {
             consumed: Mutex::default(),
             store,
             is_ordered: AtomicBool::new(false),
+            paused: Mutex::default(),
         }
     }
 
@@ -327,6 +334,25 @@ impl InstanceQueue {
             known.mark_unfit(newest, pinned);
             learn(known);
         });
+    }
+
+    /// Notes that an instance is paused.
+    pub(crate) fn note_pause(&self, instance_id: &str) {
+        let mut paused = self.paused.lock();
+        if paused.len() >= MAX_PAUSED {
+            paused.clear();
+        }
+        paused.insert(instance_id.to_owned());
+    }
+
+    /// Notes that an instance is not paused.
+    pub(crate) fn forget_pause(&self, instance_id: &str) {
+        self.paused.lock().remove(instance_id);
+    }
+
+    /// Returns whether an instance was paused when this process read it last.
+    pub(crate) fn was_paused(&self, instance_id: &str) -> bool {
+        self.paused.lock().contains(instance_id)
     }
 
     /// Returns whether an instance was unfit before, and whether it is cached.
