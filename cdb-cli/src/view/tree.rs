@@ -1,6 +1,6 @@
 //! An instance and its sub-orchestrations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
 #[cfg(feature = "dashboard")]
@@ -37,6 +37,8 @@ pub(crate) struct Tree {
 pub(crate) async fn read(orchestrations: &Orchestrations, root: Instance) -> Result<Tree, Failure> {
     let mut below: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     let mut level = vec![root.instance_id.clone()];
+    // Damaged documents may name each other as parents.
+    let mut seen = HashSet::from([root.instance_id.clone()]);
     let (mut count, mut cut) = (1, false);
     while !level.is_empty() {
         let parents = std::mem::take(&mut level);
@@ -53,6 +55,9 @@ pub(crate) async fn read(orchestrations: &Orchestrations, root: Instance) -> Res
                 let Some(parent) = child.parent_instance_id.clone() else {
                     continue;
                 };
+                if !seen.insert(child.instance_id.clone()) {
+                    continue;
+                }
                 count += 1;
                 level.push(child.instance_id.clone());
                 below.entry(parent).or_default().push(Row::of(child));
@@ -84,7 +89,7 @@ pub(crate) async fn count_children(
     Ok(page.next.is_none().then_some(counts))
 }
 
-/// Builds the tree. Removes each child from `below`, so that a cycle of parents ends.
+/// Builds the tree.
 fn build(row: Row, below: &mut BTreeMap<String, Vec<Row>>, cut: bool) -> Tree {
     let children = below.remove(&row.id).unwrap_or_default();
     let mut children: Vec<Tree> = children

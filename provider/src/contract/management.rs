@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use duroxide::Event;
 use duroxide::providers::{
-    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, ProviderAdmin,
+    DeleteInstanceResult, ExecutionInfo, InstanceFilter, InstanceInfo, InstanceTree, ProviderAdmin,
     ProviderError, PruneOptions, PruneResult, QueueDepths, SystemMetrics,
 };
 
@@ -82,6 +82,15 @@ impl ProviderAdmin for CosmosDBProvider {
     async fn list_children(&self, instance_id: &str) -> Result<Vec<String>> {
         let answer = instances::children(self.container(), instance_id);
         answer.await.in_operation("list_children")
+    }
+
+    async fn get_instance_tree(&self, instance_id: &str) -> Result<InstanceTree> {
+        let levels = instances::tree(self.container(), vec![instance_id.to_owned()]);
+        let levels = levels.await.in_operation("get_instance_tree")?;
+        Ok(InstanceTree {
+            root_id: instance_id.to_owned(),
+            all_ids: levels.concat(),
+        })
     }
 
     async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>> {

@@ -76,7 +76,7 @@ async fn check_complete(
     id: &str,
     ids: &[String],
 ) -> Result<()> {
-    let children = instances::children(container, id).await?;
+    let children = instances::all_children(container, id).await?;
     if let Some(child) = children.iter().find(|child| !ids.contains(child)) {
         return Err(Error::Refused(format!(
             "instance {id} has a child {child} that is not among the instances to delete; \

@@ -1,5 +1,7 @@
 //! Lists instances and their relations.
 
+use std::collections::HashSet;
+
 use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query, Timestamp, ValueQuery};
 use duroxide::providers::{InstanceFilter, InstanceInfo};
@@ -70,18 +72,30 @@ pub(crate) async fn children(
     ids(container, filter, None).await
 }
 
-/// Returns the ids of `roots`, then of their children, and so on, level by level.
-pub(super) async fn tree(
+/// Returns the ids of the children, with those that were paused before they began.
+pub(super) async fn all_children(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+) -> Result<Vec<String>> {
+    let filter = Instance::PARENT_INSTANCE_ID.eq(instance_id);
+    ids(container, filter, None).await
+}
+
+/// Returns the ids of `roots`, then of their children, and so on, level by level. Contains no id
+/// twice: damaged documents may name each other as parents.
+pub(crate) async fn tree(
     container: &ContainerClient<Durable>,
     roots: Vec<String>,
 ) -> Result<Vec<Vec<String>>> {
+    let mut seen: HashSet<String> = roots.iter().cloned().collect();
     let mut levels = vec![roots];
     while let Some(parents) = levels.last().filter(|parents| !parents.is_empty()) {
         let mut children = Vec::new();
         for parents in parents.chunks(PARENTS) {
             let theirs = Instance::PARENT_INSTANCE_ID.is_in(parents.iter().cloned().map(Some));
             let query = Query::<Instance>::across_partitions().filter(theirs);
-            children.extend(ids_of(container, query.values(Instance::INSTANCE_ID)).await?);
+            let theirs = ids_of(container, query.values(Instance::INSTANCE_ID)).await?;
+            children.extend(theirs.into_iter().filter(|id| seen.insert(id.clone())));
         }
         levels.push(children);
     }
@@ -130,7 +144,12 @@ pub(crate) async fn existing(
         .await?
         .map(|stored| stored.document)
         .filter(|instance| instance.status != Status::Pending)
-        .ok_or_else(|| Error::Refused(format!("instance {instance_id} not found")))
+        .ok_or_else(|| not_found(instance_id))
+}
+
+/// Says that an instance does not exist.
+pub(crate) fn not_found(instance_id: &str) -> Error {
+    Error::Refused(format!("instance {instance_id} not found"))
 }
 
 /// Reads the output of an execution, which may be stored in chunks.

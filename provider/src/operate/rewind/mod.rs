@@ -73,6 +73,23 @@ pub(crate) async fn rewind(
     parent: Option<u64>,
     by: Option<&str>,
 ) -> Result<Rewound> {
+    rewind_below(services, instance_id, parent, by, &[]).await
+}
+
+/// Rewinds an instance below these ones.
+async fn rewind_below(
+    services: &Services,
+    instance_id: &str,
+    parent: Option<u64>,
+    by: Option<&str>,
+    above: &[&str],
+) -> Result<Rewound> {
+    if above.contains(&instance_id) {
+        return Err(Error::Refused(format!(
+            "`{instance_id}` and its child `{}` wait for each other; restart `{instance_id}` instead",
+            above.last().unwrap_or(&instance_id)
+        )));
+    }
     let instance = instances::existing(services.container(), instance_id).await?;
     check_failed(&instance)?;
     if let (None, Some(above)) = (parent, &instance.parent_instance_id) {
@@ -100,7 +117,10 @@ pub(crate) async fn rewind(
     // After all of them are checked: a refusal must not leave some of them rewound.
     let mut children = Vec::new();
     for child in failed {
-        let child = rewind(services, &child.instance, Some(target.execution), by);
+        let above = [above, &[instance_id]].concat();
+        let child = &*child.instance;
+        let child =
+            async move { rewind_below(services, child, Some(target.execution), by, &above).await };
         children.push(Box::pin(child).await?);
     }
     let rewound = Rewound {
