@@ -17,6 +17,7 @@ mod deletions;
 mod fair_turns;
 mod fair_work;
 mod hostile;
+mod interrupted_pauses;
 mod lag;
 mod large;
 mod limits;

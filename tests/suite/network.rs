@@ -34,8 +34,8 @@ pub(crate) const PATCH: Kind = |request| request.method == Method::PATCH;
 enum State {
     #[default]
     Sound,
-    /// The next request of this kind starts a stall of this duration.
-    StallsAt(Kind, Duration),
+    /// After this many requests of this kind, the next one starts a stall of this duration.
+    StallsAfter(usize, Kind, Duration),
     /// All requests are delayed.
     StalledUntil(Instant),
     /// All requests of this kind are delayed.
@@ -90,7 +90,12 @@ impl Network {
     /// Stalls as soon as a request of this kind is sent, like a stopped process: this and all later
     /// requests arrive late.
     pub(crate) fn stall_at(&self, kind: Kind, time: Duration) {
-        *self.state() = State::StallsAt(kind, time);
+        self.stall_after(0, kind, time);
+    }
+
+    /// The same after some requests of this kind.
+    pub(crate) fn stall_after(&self, requests: usize, kind: Kind, time: Duration) {
+        *self.state() = State::StallsAfter(requests, kind, time);
     }
 
     /// Whether it has stalled.
@@ -137,10 +142,14 @@ impl Network {
         let until = {
             let mut state = self.state();
             match &*state {
-                &State::StallsAt(kind, time) if kind(request) => {
+                &State::StallsAfter(0, kind, time) if kind(request) => {
                     let until = Instant::now() + time;
                     *state = State::StalledUntil(until);
                     Some(until)
+                }
+                &State::StallsAfter(requests, kind, time) if kind(request) => {
+                    *state = State::StallsAfter(requests - 1, kind, time);
+                    return;
                 }
                 &State::StalledUntil(until) => Some(until),
                 &State::Slow(kind, time) if kind(request) => Some(Instant::now() + time),

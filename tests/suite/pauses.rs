@@ -262,12 +262,10 @@ async fn finds_activity(provider: &CosmosDBProvider, time: Duration) -> bool {
     found.await.expect("fetch").is_some()
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_child_that_has_not_started_yet_is_paused_with_its_tree() {
-    let backend = Backend::start_simulated().await;
-    let (provider, other) = (backend.provider().await, backend.provider().await);
-    enqueue(&provider, start_of("main", "Above")).await;
-    let (item, token, _) = next_turn(&provider, lock_time()).await;
+/// Lets the instance `main` schedule its child `below`, which has not begun.
+pub(crate) async fn schedule_child(provider: &CosmosDBProvider) {
+    enqueue(provider, start_of("main", "Above")).await;
+    let (item, token, _) = next_turn(provider, lock_time()).await;
     let scheduled = EventKind::SubOrchestrationScheduled {
         name: "Steps".to_owned(),
         instance: "below".to_owned(),
@@ -297,6 +295,13 @@ async fn a_child_that_has_not_started_yet_is_paused_with_its_tree() {
         vec![],
     );
     committed.await.expect("the turn is committed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_has_not_started_yet_is_paused_with_its_tree() {
+    let backend = Backend::start_simulated().await;
+    let (provider, other) = (backend.provider().await, backend.provider().await);
+    schedule_child(&provider).await;
     let paused = provider.pause("main", Extent::Tree, "ada").await;
     assert_eq!(paused.expect("paused"), ["main", "below"]);
     assert!(!finds_turn(&other, LONG).await);

@@ -1,19 +1,30 @@
 //! Locks an instance for a change by an operator, outside of the queues.
 
-use cdb_coordination::{Kept, keep};
-use cdb_model::Patch;
+use cdb_coordination::Lockable as _;
+use cdb_model::{Batch, BatchError, Patch, Stored};
 use duroxide::providers::WorkItem;
 
+use super::renew::LOST;
 use super::{load, lock, renew};
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::instances::{Turn, release};
-use crate::stored::documents::{Instance, OperatorAction};
+use crate::stored::documents::{Durable, Instance};
 use crate::timing::{OPERATOR_ATTEMPTS, OPERATOR_LOCK, RETRY_PAUSE};
 
 /// A turn of an operator. The caller commits it, or releases it.
 #[derive(Debug)]
 pub(crate) struct ExclusiveTurn(pub(crate) Turn);
+
+/// The result of a batch under the lock of an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    Done,
+    /// The document of this added operation has changed, and nothing is written.
+    Refused(usize),
+    /// The answer was lost, or the instance has another version. What was read before does not count.
+    Unknown,
+}
 
 impl ExclusiveTurn {
     /// Runs work, and renews the lock until it is done.
@@ -25,42 +36,77 @@ impl ExclusiveTurn {
         services: &Services,
         work: impl Future<Output = Result<T>>,
     ) -> Result<T> {
-        renew::while_doing(services, &mut self.0, work).await
+        let turn = &mut self.0;
+        // Short works one after the other do not renew it.
+        let is_old = turn.lasts_less_than(services.store.now(), turn.lock_time / 3 * 2);
+        if is_old && !renew::extend_for_commit(services, turn).await? {
+            return Err(Error::LockLost(LOST));
+        }
+        renew::while_doing(services, turn, work).await
     }
 
-    /// Stores the pause of the instance, or its end.
+    /// Stores the pause of `after`, or its end, and what `add` adds, in one batch on the version
+    /// of this turn. The batch renews the lock, and leaves the version for the next one.
     ///
     /// # Errors
     /// Fails when the write fails, or the lock is lost.
-    pub(crate) async fn set_paused(
+    pub(crate) async fn write(
         &mut self,
         services: &Services,
-        paused: Option<OperatorAction>,
-    ) -> Result<()> {
-        let patch = Patch::<Instance>::new().set(Instance::PAUSED, paused.clone());
-        for _ in 0..OPERATOR_ATTEMPTS {
-            let Some(held) = self.0.instance.stored() else {
-                break;
-            };
-            match keep(services.container(), &held, &patch).await? {
-                Kept::Written(etag) => {
-                    self.0.advance(
-                        Instance {
-                            paused,
-                            ..held.document
-                        },
-                        etag,
-                    );
-                    return Ok(());
-                }
-                // A renewal has changed the version, or this write whose answer was lost.
-                Kept::Held(stored) => self.0.advance(stored.document, stored.etag),
-                Kept::Lost => break,
-            }
+        mut after: Instance,
+        add: impl FnOnce(&mut Batch<Durable>) -> Result<(), BatchError>,
+    ) -> Result<Written> {
+        let Some(held) = self.0.instance.stored() else {
+            return Err(Error::LockLost(LOST));
+        };
+        after.locked_until = Some(services.store.now() + self.0.lock_time);
+        let mut patch = Patch::<Instance>::new()
+            .set(Instance::PAUSED, after.paused.clone())
+            .set(Instance::LOCKED_UNTIL, after.locked_until);
+        if !after.is_created() {
+            patch = patch.set(
+                Instance::PARENT_INSTANCE_ID,
+                after.parent_instance_id.clone(),
+            );
         }
-        Err(Error::LockLost(
-            "another runtime took it, or it was deleted",
-        ))
+        let mut batch = Batch::<Durable>::new(&*after.instance_id);
+        let operation = batch.add(patch.at(&held))?;
+        add(&mut batch)?;
+        match services.container().execute(&batch).await {
+            Ok(outcome) => match outcome.etag(operation) {
+                Some(etag) => {
+                    self.0.advance(after, etag.clone());
+                    Ok(Written::Done)
+                }
+                None => self.read_again(services, &held).await,
+            },
+            Err(error) if error.is_precondition_failed() || error.is_not_found() => {
+                match error
+                    .operation_index()
+                    .and_then(|index| index.checked_sub(1))
+                {
+                    Some(refused) => Ok(Written::Refused(refused)),
+                    None => self.read_again(services, &held).await,
+                }
+            }
+            Err(error) if error.is_ambiguous() => self.read_again(services, &held).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Adopts another version of the instance, if the lock is still held.
+    async fn read_again(
+        &mut self,
+        services: &Services,
+        held: &Stored<Instance>,
+    ) -> Result<Written> {
+        let found = services.container().latest_committed().read(held).await?;
+        let is_ours = |found: &Stored<Instance>| found.document.lock_mark() == Some(&*self.0.token);
+        let Some(found) = found.filter(is_ours) else {
+            return Err(Error::LockLost(LOST));
+        };
+        self.0.advance(found.document, found.etag);
+        Ok(Written::Unknown)
     }
 
     /// Releases the lock without a commit.

@@ -16,6 +16,6 @@ mod renew;
 
 pub(crate) use abandon::abandon;
 pub(crate) use commit::{commit, commit_course};
-pub(crate) use exclusive::{ExclusiveTurn, exclusively};
+pub(crate) use exclusive::{ExclusiveTurn, Written, exclusively};
 pub(crate) use fetch::fetch;
 pub(crate) use renew::renew;

@@ -16,7 +16,9 @@ pub(super) enum HeldBack {
 }
 
 /// Holds back the messages of a turn. The batch also writes the pause again, on the version
-/// that was read: a message that is held back after the resumption would never be delivered.
+/// that was read: a message that is held back after the resumption would never be delivered. It
+/// ends a lock that has expired: an operator who stood still must not end the pause without this
+/// message.
 pub(super) async fn hold_back(
     store: &Store,
     instance: &Stored<Instance>,
@@ -24,7 +26,12 @@ pub(super) async fn hold_back(
 ) -> Result<HeldBack> {
     let mut batch = Batch::<Durable>::new(&*instance.document.instance_id);
     let paused = instance.document.paused.clone();
-    let again = Patch::<Instance>::new().set(Instance::PAUSED, paused);
+    let mut again = Patch::<Instance>::new().set(Instance::PAUSED, paused);
+    if instance.document.lock_token.is_some() {
+        again = again
+            .set(Instance::LOCK_TOKEN, None)
+            .set(Instance::LOCKED_UNTIL, None);
+    }
     batch.add(again.at(instance))?;
     for message in messages {
         let document = &message.stored.document;

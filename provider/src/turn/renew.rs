@@ -15,7 +15,7 @@ use crate::queue::instances::lock::attempts_before;
 use crate::stored::documents::Instance;
 use crate::timing::{RENEWAL, STORE_LOCK};
 
-const LOST: &str = "another runtime took it, or it was deleted";
+pub(super) const LOST: &str = "another runtime took it, or it was deleted";
 
 /// Implements `Provider::renew_orchestration_item_lock`. A running commit renews the lock itself.
 pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration) -> Result<()> {

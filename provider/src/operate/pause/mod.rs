@@ -1,0 +1,326 @@
+//! Pauses and resumes instances.
+//!
+//! The document of a paused instance says so, and every turn depends on that document: one that had
+//! begun before the pause finds another version and is not committed. What is due during the pause is
+//! held back: activities by the pause, messages by the runtime that finds them. An activity that runs
+//! goes on, and is held back when it would have to run again.
+//!
+//! A pause stores itself first, and a resumption removes it last, both under the lock of the
+//! instance. So an interrupted change leaves a paused instance, and can be repeated. Every batch is
+//! conditional on the instance, so an operator who stood still changes nothing after another one.
+
+mod held;
+
+use std::collections::HashSet;
+
+use cdb_client::ContainerClient;
+use cdb_model::{Patch, Query, Timestamp};
+
+use held::{DueAgain, Held, activities, has_held_back, hold, is_awaited, messages, write_all};
+
+use crate::error::{Error, Result};
+use crate::operate::admin::instances;
+use crate::operate::rewind::open_children;
+use crate::queue::Services;
+use crate::stored::documents::{
+    Durable, Instance, NEVER, OperatorAction, OrchestratorItem, OutboxIntent, PAUSED, Partial,
+    WorkerItem,
+};
+use crate::stored::{history, schema};
+use crate::timing::{HAND_OUTS_END, MOMENT, OPERATOR_ATTEMPTS, RETRY_PAUSE};
+use crate::turn::{ExclusiveTurn, Written, exclusively};
+
+/// The attempts of a change whose lock another process takes meanwhile.
+const LOCKS: u32 = 3;
+
+/// The instances that a pause or a resumption concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// The instance alone. Its sub-orchestrations go on, and their ends wait for it.
+    Alone,
+    /// The instance, the sub-orchestrations that it waits for, and theirs.
+    Tree,
+}
+
+/// Pauses instances. Returns those that were not paused before. No activity begins afterwards.
+pub(crate) async fn pause(
+    services: &Services,
+    root: &str,
+    extent: Extent,
+    by: &str,
+) -> Result<Vec<String>> {
+    let instance = instances::existing(services.container(), root).await?;
+    if !instance.has_more() {
+        let status = instance.status;
+        return Err(Error::Refused(format!(
+            "instance `{root}` has ended: {status}"
+        )));
+    }
+    // Versions that do not know pauses are those that do not know limits.
+    schema::note_limits(services.container()).await?;
+    let (mut paused, mut may_begin) = (Vec::new(), false);
+    let mut seen = HashSet::from([root.to_owned()]);
+    // A paused instance schedules no more children, so they are known once it is paused.
+    let mut open = vec![(root.to_owned(), None)];
+    while let Some((id, parent)) = open.pop() {
+        let one = again_if_lost(&id, async || {
+            pause_one(services, &id, parent.clone(), by).await
+        });
+        let one = Box::pin(one).await?;
+        may_begin |= one.may_begin;
+        if one.is_new {
+            paused.push(id.clone());
+        }
+        if extent == Extent::Tree {
+            let children = children(services, &id).await?.into_iter();
+            // Children may wait for each other.
+            let new = children.filter(|child| seen.insert(child.clone()));
+            open.extend(new.map(|child| (child, Some(id.clone()))));
+        }
+    }
+    if may_begin {
+        tokio::time::sleep(HAND_OUTS_END).await;
+    }
+    Ok(paused)
+}
+
+/// Resumes instances. Returns those that were paused, or had something held back.
+pub(crate) async fn resume(services: &Services, root: &str, extent: Extent) -> Result<Vec<String>> {
+    if read(services, root).await?.is_none() {
+        return Err(instances::not_found(root));
+    }
+    let mut found = vec![root.to_owned()];
+    let mut seen: HashSet<String> = found.iter().cloned().collect();
+    let mut next = 0;
+    while extent == Extent::Tree && next < found.len() {
+        let children = children(services, &found[next]).await?.into_iter();
+        found.extend(children.filter(|child| seen.insert(child.clone())));
+        next += 1;
+    }
+    let mut resumed = Vec::new();
+    // Children first: as long as the root is paused, an interrupted resumption finds them again.
+    for id in found.into_iter().rev() {
+        let one = again_if_lost(&id, async || resume_one(services, &id).await);
+        if Box::pin(one).await? {
+            resumed.push(id);
+        }
+    }
+    Ok(resumed)
+}
+
+/// Repeats a change whose lock another process has taken.
+async fn again_if_lost<T>(id: &str, change: impl AsyncFn() -> Result<T>) -> Result<T> {
+    for _ in 0..LOCKS {
+        match change().await {
+            Err(Error::LockLost(_)) => {}
+            changed => return changed,
+        }
+    }
+    Err(Error::Retryable(format!(
+        "other processes change instance `{id}` at the same time; try again"
+    )))
+}
+
+/// Reads an instance that exists or is paused, whether it can be decoded or not.
+async fn read(services: &Services, id: &str) -> Result<Option<Instance>> {
+    let query = Query::<Instance>::in_partition(id);
+    let latest = services.container().latest_committed();
+    let found = latest.query(query).row_by_row().first().await?;
+    let found = found.and_then(|row| match row {
+        Ok(stored) => Some(stored.document),
+        Err(found) => Instance::partial(&found),
+    });
+    Ok(found.filter(|found| found.is_created() || found.paused.is_some()))
+}
+
+/// Returns the sub-orchestrations that an instance waits for and that have not ended, whether they
+/// have started or not.
+async fn children(services: &Services, parent: &str) -> Result<Vec<String>> {
+    let latest = services.container().latest_committed();
+    let Some(found) = history::read_instance(&latest, parent).await? else {
+        return Ok(Vec::new());
+    };
+    let execution = found.document.current_execution_id;
+    let events = history::read_execution(&latest, parent, execution).await?;
+    let mut children = Vec::new();
+    for child in open_children(&events, parent) {
+        if has_not_ended(&latest, parent, &child).await? {
+            children.push(child);
+        }
+    }
+    Ok(children)
+}
+
+/// Returns whether a scheduled child is running or still to start.
+async fn has_not_ended(
+    latest: &ContainerClient<Durable>,
+    parent: &str,
+    child: &str,
+) -> Result<bool> {
+    if let Some(found) = history::read_instance(latest, child).await? {
+        return Ok(found.document.has_more());
+    }
+    // In the order of a start: an intent, a message, an instance. One without any was deleted.
+    let starts = is_start_sent(latest, parent, child).await? || has_messages(latest, child).await?;
+    let found = history::read_instance(latest, child).await?;
+    Ok(found.map_or(starts, |found| found.document.has_more()))
+}
+
+async fn is_start_sent(
+    latest: &ContainerClient<Durable>,
+    parent: &str,
+    child: &str,
+) -> Result<bool> {
+    let intents = Query::<OutboxIntent>::in_partition(parent);
+    let intents = latest.query(intents).row_by_row().all().await?;
+    let mut intents = intents.into_iter().flatten();
+    // An intent with many messages does not name all its targets.
+    Ok(intents.any(|intent| {
+        let intent = &intent.document;
+        intent.more.is_some() || intent.target_instance_id == child
+    }))
+}
+
+async fn has_messages(latest: &ContainerClient<Durable>, instance: &str) -> Result<bool> {
+    let messages = Query::<OrchestratorItem>::in_partition(instance)
+        .filter(OrchestratorItem::VISIBLE_AT.lt(NEVER))
+        .count();
+    let counts = latest.query(messages).all().await?;
+    Ok(counts.iter().sum::<u64>() > 0)
+}
+
+/// A pause of one instance.
+struct Paused {
+    /// Whether it was not paused before.
+    is_new: bool,
+    /// Whether workers have locked activities that they may be about to begin.
+    may_begin: bool,
+}
+
+/// Pauses an instance, unless it has ended.
+async fn pause_one(
+    services: &Services,
+    id: &str,
+    parent: Option<String>,
+    by: &str,
+) -> Result<Paused> {
+    let execution = services.instances().newest_execution(id);
+    let mut turn = exclusively(services, id, execution).await?;
+    let paused = store_pause(services, &mut turn, parent, by).await;
+    turn.release(services).await;
+    paused
+}
+
+async fn store_pause(
+    services: &Services,
+    turn: &mut ExclusiveTurn,
+    parent: Option<String>,
+    by: &str,
+) -> Result<Paused> {
+    let mut instance = turn.0.instance.document.clone();
+    let is_new = instance.paused.is_none() && instance.has_more();
+    if is_new {
+        let (at, by) = (services.store.now(), by.to_owned());
+        let what = "paused".to_owned();
+        instance.paused = Some(OperatorAction { at, by, what });
+        // One that has not begun is deleted with its parent.
+        instance.parent_instance_id = instance.parent_instance_id.or(parent);
+        while turn.0.instance.document.paused.is_none() {
+            turn.write(services, instance.clone(), |_| Ok(())).await?;
+        }
+    }
+    // Again for one that is paused: an earlier pause may have been interrupted.
+    let may_begin = instance.has_more() && hold_all(services, turn).await?;
+    Ok(Paused { is_new, may_begin })
+}
+
+/// Holds back the activities of an instance, until a read finds no more of them. Returns whether
+/// workers have locked some, which are held back when they would have to run again.
+async fn hold_all(services: &Services, turn: &mut ExclusiveTurn) -> Result<bool> {
+    let id = turn.0.instance.document.instance_id.clone();
+    let latest = services.container().latest_committed();
+    for _ in 0..OPERATOR_ATTEMPTS {
+        let found = turn.while_doing(services, async {
+            let activities = activities(services, &latest, &id).await?;
+            Ok((activities, is_awaited(services, &latest, &id).await?))
+        });
+        let (activities, is_awaited) = found.await?;
+        let now = services.store.now();
+        let is_locked = |item: &WorkerItem| item.locked_until.is_some_and(|until| until > now);
+        let may_begin = activities.iter().any(|item| is_locked(&item.document));
+        let mut changes = Vec::new();
+        for item in activities {
+            if let Some(patch) = hold(&item.document, now) {
+                changes.push(Held::Activity(item, patch));
+            }
+        }
+        match changes.is_empty() {
+            true if !is_awaited => return Ok(may_begin),
+            true => tokio::time::sleep(RETRY_PAUSE).await,
+            // The newest first: workers take the oldest.
+            false => write_all(services, turn, changes, Held::enqueued_at).await?,
+        }
+    }
+    Err(keeps_changing(&id))
+}
+
+/// Resumes an instance. Returns whether it was paused, or something was held back.
+async fn resume_one(services: &Services, id: &str) -> Result<bool> {
+    let Some(found) = read(services, id).await? else {
+        return Ok(false);
+    };
+    // A runtime of a version without pauses may have replaced the instance without its pause.
+    if found.paused.is_none() && !has_held_back(services, id).await? {
+        return Ok(false);
+    }
+    let mut turn = exclusively(services, id, found.current_execution_id).await?;
+    let resumed = release_all(services, &mut turn).await;
+    turn.release(services).await;
+    resumed.map(|()| true)
+}
+
+/// Releases what is held back, and then the instance on the version on which nothing was left.
+async fn release_all(services: &Services, turn: &mut ExclusiveTurn) -> Result<()> {
+    let id = turn.0.instance.document.instance_id.clone();
+    let latest = services.container().latest_committed();
+    let resumed_at = services.store.now();
+    for _ in 0..OPERATOR_ATTEMPTS {
+        let found = turn.while_doing(services, async {
+            let activities = activities(services, &latest, &id).await?;
+            Ok((activities, messages(services, &latest, &id).await?))
+        });
+        let (activities, messages) = found.await?;
+        let (messages, due): (Vec<_>, Vec<_>) = messages
+            .into_iter()
+            .partition(|message| message.document.visible_at == PAUSED);
+        let mut changes: Vec<Held> = activities
+            .into_iter()
+            .filter(|item| item.document.paused.is_some() || item.document.visible_at == PAUSED)
+            .map(|item| Held::Activity(item, Patch::new().set(WorkerItem::PAUSED, None)))
+            .collect();
+        let message = |item| Held::Message(item, Patch::new().set(OrchestratorItem::PAUSED, None));
+        changes.extend(messages.into_iter().map(message));
+        if changes.is_empty() {
+            let mut after = turn.0.instance.document.clone();
+            after.paused = None;
+            match turn.write(services, after, |_| Ok(())).await? {
+                Written::Done => return Ok(()),
+                Written::Refused(_) | Written::Unknown => continue,
+            }
+        }
+        // An interrupted resumption has released the newest ones, which are due after the others.
+        let due = due.iter().map(|message| message.document.due_at() - MOMENT);
+        let before = due.fold(resumed_at, Timestamp::min);
+        let again = DueAgain::new(before, changes.iter().map(Held::due_at));
+        let changes = changes.into_iter().map(|held| held.released(&again));
+        // The newest first: what is held back again after an interruption keeps its order.
+        write_all(services, turn, changes.collect(), Held::due_at).await?;
+    }
+    Err(keeps_changing(&id))
+}
+
+fn keeps_changing(id: &str) -> Error {
+    Error::Retryable(format!(
+        "activities of instance `{id}` are still being delivered or released; try again"
+    ))
+}
