@@ -7,7 +7,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::capped::CAPPED;
-use crate::pauses::PAUSED;
+use crate::pauses::{CIRCLE, PAUSED};
 
 /// The time of one execution of an eternal orchestration.
 pub(crate) const TICK: Duration = Duration::from_secs(3600);
@@ -80,6 +80,7 @@ pub(crate) fn orchestrations() -> OrchestrationRegistry {
             },
         )
         .register(PAUSED, run_paused)
+        .register(CIRCLE, run_circle)
         .register(
             "Rest",
             |ctx: OrchestrationContext, millis: String| async move {
@@ -100,6 +101,13 @@ async fn run_paused(ctx: OrchestrationContext, instance: String) -> Result<Strin
         ctx.schedule_timer(Duration::from_secs(5)).await;
     }
     Ok("resumed".to_owned())
+}
+
+/// Waits for the other instance of a pair, which waits for this one.
+async fn run_circle(ctx: OrchestrationContext, other: String) -> Result<String, String> {
+    let own = ctx.instance_id();
+    ctx.schedule_sub_orchestration_with_id(CIRCLE, other, own)
+        .await
 }
 
 /// Books its number and runs a child every hour, until it is cancelled.

@@ -1,26 +1,32 @@
-//! Instances that an operator pauses and resumes, and their judge: no activity begins during a pause
-//! unless a node had it before, and each instance ends after its last pause.
+//! Instances that operators pause and resume, and their judge: no activity begins during a pause,
+//! and each instance ends after its last pause. So do instances that wait for each other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cdb_chaos::keep_trying;
-use cdb_provider::Extent;
+use cdb_provider::{CosmosDBProvider, Extent};
 use duroxide::ActivityContext;
+use duroxide::providers::ProviderError;
 use duroxide::runtime::registry::ActivityRegistry;
 use tokio::time::{Instant, sleep};
 
 use crate::excuses::{Excuses, Scope};
+use crate::operators::Operator;
 use crate::random::Random;
 use crate::virtual_time::elapsed;
-use crate::workload::{Caller, Seen};
+use crate::workload::{Caller, Seen, WorkPlan};
 
 /// The orchestration and its activity.
 pub(crate) const PAUSED: &str = "Paused";
 
-/// The time for which a healthy node may have an activity before it begins it.
-const HANDED_OUT: Duration = Duration::from_secs(5);
+/// Instances that wait for each other.
+pub(crate) const CIRCLE: &str = "PausedCircle";
+
+/// The time for which a healthy node may have an activity before it begins it, after a pause has
+/// returned. Messages take a few milliseconds.
+const HANDED_OUT: Duration = Duration::from_millis(500);
 
 /// The time before a pause from which faults count: the longest call of a client.
 const BEFORE: Duration = Duration::from_secs(60);
@@ -82,42 +88,51 @@ impl Pauses {
     }
 }
 
+/// What an operator did to an instance.
+type Done = Result<Result<Vec<String>, ProviderError>, String>;
+
+async fn pause(operator: &mut Operator, name: &str) -> Done {
+    let what = format!("{name}: a pause");
+    let pause = async |provider: &CosmosDBProvider| {
+        provider.pause(name, Extent::Tree, "a simulation").await
+    };
+    operator.run(&what, pause).await
+}
+
+async fn resume(operator: &mut Operator, name: &str) -> Done {
+    let what = format!("{name}: a resumption");
+    let resume = async |provider: &CosmosDBProvider| provider.resume(name, Extent::Tree).await;
+    operator.run(&what, resume).await
+}
+
 impl Caller {
-    /// Starts an instance after the other, and pauses each several times.
-    pub(crate) async fn pauses(&self, seed: u64, until: Instant) -> Seen {
-        let mut random = Random::new(seed, "pauses");
+    /// Starts an instance after the other, and pauses each several times. Two operators stand still
+    /// at times, and do the same or the opposite at once.
+    pub(crate) async fn pauses(&self, plan: &WorkPlan) -> Seen {
+        let mut random = Random::new(plan.seed, "pauses");
         let mut work = Seen::default();
-        while Instant::now() < until {
+        let opened = (
+            Operator::new(&plan.outside, plan.seed, "first operator").await,
+            Operator::new(&plan.outside, plan.seed, "second operator").await,
+        );
+        let (mut first, mut second) = match opened {
+            (Ok(first), Ok(second)) => (first, second),
+            (Err(error), _) | (_, Err(error)) => return Seen::of(vec![error]),
+        };
+        while Instant::now() < plan.until {
             let name = format!("{PAUSED}-{}", work.others);
             work.start(self, &name, PAUSED, &name).await;
             for _ in 0..PAUSES {
-                sleep(random.duration(Duration::from_secs(1)..Duration::from_secs(20))).await;
-                let paused = self
-                    .provider
-                    .pause(&name, Extent::Tree, "a simulation")
-                    .await;
-                match paused {
-                    Ok(_) => {
-                        let since = &mut self.pauses.lock().since;
-                        since.insert(name.clone(), elapsed());
-                    }
-                    // It has not begun, or has ended.
-                    Err(error) if !error.is_retryable() => continue,
-                    // It may be paused, with activities that are not held back.
-                    Err(_) => {}
-                }
-                sleep(random.duration(Duration::from_secs(1)..Duration::from_secs(300))).await;
-                self.pauses.lock().since.remove(&name);
-                let resumed = keep_trying(|| self.provider.resume(&name, Extent::Tree)).await;
-                if let Err(error) = resumed {
-                    work.problems
-                        .push(format!("{name}: cannot be resumed: {error}"));
-                }
+                let pair = (&mut first, &mut second);
+                let problems = self.pause_once(&name, &mut random, pair).await;
+                work.problems.extend(problems);
             }
             let end = self.end(&name, Duration::ZERO).await;
             if end.as_deref() != Some("resumed") {
                 work.problems.push(format!("{name}: {end:?}"));
             }
+            let problems = self.pause_circle(&mut work, &mut first).await;
+            work.problems.extend(problems.err());
         }
         let mut state = self.pauses.lock();
         if state.begun == 0 && work.others > 0 {
@@ -127,5 +142,79 @@ impl Caller {
         work.problems.append(&mut state.problems);
         drop(state);
         work
+    }
+
+    /// Pauses and resumes an instance. Returns what is wrong.
+    async fn pause_once(
+        &self,
+        name: &str,
+        random: &mut Random,
+        (first, second): (&mut Operator, &mut Operator),
+    ) -> Vec<String> {
+        sleep(random.duration(Duration::from_secs(1)..Duration::from_secs(20))).await;
+        let (late, lasting) = (
+            random.duration(Duration::ZERO..Duration::from_secs(20)),
+            random.duration(Duration::from_secs(1)..Duration::from_secs(300)),
+        );
+        let both_pause = random.chance(50);
+        let begin = async {
+            let paused = pause(first, name).await;
+            // It may not have begun, or have ended.
+            if matches!(paused, Ok(Ok(_))) {
+                let since = &mut self.pauses.lock().since;
+                since.insert(name.to_owned(), elapsed());
+            }
+            sleep(lasting).await;
+            self.pauses.lock().since.remove(name);
+            let resumed = resume(first, name).await;
+            [paused.err(), problem(name, resumed)]
+        };
+        let also = async {
+            sleep(late).await;
+            if !both_pause {
+                return None;
+            }
+            // It may go on after the resumption.
+            pause(second, name).await.err()
+        };
+        let (begun, also) = tokio::join!(begin, also);
+        // The last command decides, also if two run it at once.
+        let resumed = tokio::join!(resume(first, name), resume(second, name));
+        let resumed = [problem(name, resumed.0), problem(name, resumed.1)];
+        let all = begun.into_iter().chain([also]).chain(resumed);
+        all.flatten().collect()
+    }
+
+    /// Pauses, resumes and deletes two instances that wait for each other.
+    async fn pause_circle(&self, work: &mut Seen, operator: &mut Operator) -> Result<(), String> {
+        let (left, right) = (
+            format!("{CIRCLE}-{}-left", work.others),
+            format!("{CIRCLE}-{}-right", work.others),
+        );
+        work.start(self, &left, CIRCLE, &right).await;
+        sleep(Duration::from_secs(10)).await;
+        // It may not have begun.
+        let _not_found = pause(operator, &left).await?;
+        let resumed = resume(operator, &left).await;
+        if let Some(problem) = problem(&left, resumed) {
+            return Err(problem);
+        }
+        let cancelled = keep_trying(|| self.client.cancel_instance(&*left, "enough")).await;
+        cancelled.map_err(|error| format!("{left}: it cannot be cancelled: {error}"))?;
+        match self.end(&left, Duration::ZERO).await {
+            Some(_) => Ok(()),
+            None => Err(format!("{left}: it does not end")),
+        }
+    }
+}
+
+/// Returns why an instance cannot be resumed. One that has not begun cannot be paused either.
+fn problem(name: &str, resumed: Done) -> Option<String> {
+    match resumed {
+        Err(problem) => Some(problem),
+        Ok(Err(error)) if !error.message.contains("not found") => {
+            Some(format!("{name}: cannot be resumed: {error}"))
+        }
+        Ok(_) => None,
     }
 }

@@ -18,6 +18,7 @@ use tracing::subscriber::NoSubscriber;
 use crate::bank::BankClient;
 use crate::cluster::{Cluster, FixedProfile, Profile};
 use crate::faults::{Fault, Weather};
+use crate::invariants::Invariants;
 use crate::network::Network;
 use crate::node::{Shared, client, open_for_clients};
 use crate::stall::Watch;
@@ -187,6 +188,8 @@ async fn live(
     let suffering = tokio::spawn(cluster.clone().suffer(faults));
     let judge = Judge::new(cluster);
     let watching = tokio::spawn(judge.clone().watch());
+    let invariants = Invariants::new(cluster);
+    let checking = tokio::spawn(invariants.clone().watch());
     let plan = WorkPlan {
         seed: config.seed,
         only: config.only,
@@ -208,10 +211,12 @@ async fn live(
         None => {}
     }
     watching.abort();
+    checking.abort();
     let problems = seen.problems.iter();
     let problems = problems.filter_map(|problem| without_late_starts(network, problem));
     let mut problems: Vec<String> = problems.collect();
     problems.extend(judge.problems());
+    problems.extend(invariants.problems());
     problems.extend(cluster.shared.handling.problems());
     let verdict = check(&caller.ledger, &caller.documents, &seen.ended).await?;
     let found = verdict.problems();

@@ -197,7 +197,7 @@ impl Caller {
             Workload::Detached => Box::pin(self.detached(seed, until)).await,
             Workload::Restarted => Box::pin(self.restarted(seed, until)).await,
             Workload::Capped => Box::pin(self.capped(seed, until)).await,
-            Workload::Paused => Box::pin(self.pauses(seed, until)).await,
+            Workload::Paused => Box::pin(self.pauses(plan)).await,
         }
     }
 
