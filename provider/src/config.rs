@@ -98,9 +98,10 @@ pub struct CosmosDBProviderConfig {
     /// The age at which chunks that no commit refers to are deleted; 10 min by default, and at
     /// least four minutes. A commit that makes progress keeps its chunks.
     pub orphan_age: Duration,
-    /// The time that a cancellation or an event is kept for an instance that does not exist yet,
-    /// because it may have overtaken the start; one day by default. While a delayed start is
-    /// queued, messages for its instance are kept until it is due.
+    /// The time that a message is kept for an instance that does not exist yet, because it may have
+    /// overtaken the start; one day by default. A start may be redelivered for 23 hours: with a
+    /// shorter time, messages that wait for it can be deleted. While a delayed start is queued,
+    /// messages for its instance are kept until it is due.
     pub unclaimed_age: Duration,
     /// The handling of a missing database or container, and of missing indexes, as in containers of
     /// `duroxide-cdb`. By default they are created.

@@ -14,6 +14,7 @@ mod circles;
 mod core_faults;
 mod defaults;
 mod deletions;
+mod early_messages;
 mod fair_turns;
 mod fair_work;
 mod hostile;

@@ -10,7 +10,7 @@ use cdb_model::{Batch, BatchError, Document as _, Patch};
 use crate::error::{Error, Result, committed};
 use crate::queue::Services;
 use crate::queue::instances::lock::{self, attempts_before, unlock_patch};
-use crate::queue::instances::{Turn, release};
+use crate::queue::instances::{Message, Turn, release};
 use crate::stored::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 use crate::timing::RENEWAL;
 
@@ -100,11 +100,21 @@ impl Release<'_> {
             let later = Patch::<OrchestratorItem>::new()
                 .set(OrchestratorItem::VISIBLE_AT, now + delay)
                 .set(OrchestratorItem::RESERVED, false);
-            for message in &self.turn.messages {
+            for message in self.delayed() {
                 batch.add(later.at(&message.stored))?;
             }
         }
         Ok(batch)
+    }
+
+    /// Returns the messages that a delay applies to. Without the start of its execution, no other
+    /// message is handed out. So a delay of the start alone delays all, and keeps their order: a turn
+    /// takes only some of the messages that wait for a start.
+    fn delayed(&self) -> impl Iterator<Item = &Message> {
+        let is_begun = !self.turn.instance.document.awaits_start() || self.turn.history.is_err();
+        let all = is_begun || !self.turn.messages.iter().any(Message::is_start);
+        let messages = self.turn.messages.iter();
+        messages.filter(move |message| all || message.is_start())
     }
 }
 

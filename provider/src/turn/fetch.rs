@@ -215,7 +215,7 @@ async fn lock_or_decline(
     // A message for an ended instance with a damaged history would fail the instance again and
     // again.
     if loaded.is_over() && loaded.history().is_err() {
-        orphans::drop_all(services, &loaded).await?;
+        orphans::delete(services, &loaded.instance_id, &loaded.messages).await?;
         return Ok(Attempted::Nothing);
     }
     let turn = lock_turn(&services.store, guard, loaded, request).await?;
@@ -356,11 +356,12 @@ async fn check_runnable(
     if loaded.has_context() {
         return Ok(None);
     }
-    if orphans::are_orphaned(&services.store, loaded).await? {
-        orphans::drop_all(services, loaded).await?;
+    let orphaned = orphans::among(&services.store, loaded).await?;
+    if !orphaned.is_empty() {
+        orphans::delete(services, &loaded.instance_id, &orphaned).await?;
         return Ok(Some(Attempted::Nothing));
     }
-    // No message or document names the orchestration yet.
+    // The start of the next execution has not arrived yet.
     let pinned = None;
     Ok(Some(Attempted::Unfit { newest, pinned }))
 }

@@ -6,7 +6,6 @@ use cdb_client::ContainerClient;
 use cdb_coordination::Lockable as _;
 use cdb_model::{Filter, Query, Stored, Timestamp, Unreadable};
 use duroxide::Event;
-use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
@@ -39,6 +38,10 @@ pub(crate) struct Loaded {
     pub(crate) instance: Option<Stored<Instance>>,
     /// Due messages, oldest first.
     pub(crate) messages: Vec<Message>,
+    /// The time at which they are due.
+    pub(super) due_at: Timestamp,
+    /// The newest due time of the messages, with those that do not fit into the turn.
+    newest: Timestamp,
     /// The key-value documents found; once the load is complete, the effective state.
     pub(crate) kv: KvState,
     history: LoadedHistory,
@@ -68,7 +71,8 @@ impl Loaded {
         }
         let messages = known.messages.clone();
         match &known.cached {
-            Some(cached) => Some(Self::cached(cached, messages)),
+            // Another runtime may have begun the next execution.
+            Some(cached) => Some(Self::cached(cached, messages)).filter(Self::has_context),
             None if starts(&messages) && known.presence == Presence::Unknown => {
                 Some(Self::new_instance(instance_id, messages))
             }
@@ -93,20 +97,30 @@ impl Loaded {
             instance_id: instance_id.to_owned(),
             instance: None,
             messages,
+            due_at: Timestamp::default(),
+            newest: Timestamp::default(),
             kv: KvState::default(),
             history: LoadedHistory::Cached(History::default()),
             damage: None,
         }
     }
 
-    /// Returns whether the orchestration of the messages is known.
+    /// Returns whether the orchestration of the messages is known. Between two executions it is
+    /// that of the message that starts the next one: duroxide would abandon all others with a delay,
+    /// which counts as an attempt and changes their order (0.1.32, `process_orchestration_item`).
     pub(crate) fn has_context(&self) -> bool {
-        self.instance
-            .as_ref()
-            .is_some_and(|stored| stored.document.is_created())
-            || self.is_damaged()
-            || self.has_history()
-            || starts(&self.messages)
+        if self.is_damaged() {
+            return true;
+        }
+        match self.instance.as_ref().map(|stored| &stored.document) {
+            Some(instance) if !instance.awaits_start() => true,
+            Some(instance) if instance.is_created() => {
+                let mut messages = self.messages.iter();
+                // An unreadable message fails the instance with the reason.
+                messages.any(|message| message.continues_as_new() || !message.is_readable())
+            }
+            _ => self.has_history() || starts(&self.messages),
+        }
     }
 
     /// Returns whether the instance, its history or its key-value store cannot be decoded.
@@ -150,11 +164,12 @@ impl Loaded {
             .collect()
     }
 
-    /// Returns the newest due time of the messages.
+    /// Returns the newest due time of the messages, with those that do not fit into the turn: all of
+    /// them wait for the same.
     pub(crate) fn newest_due(&self) -> Timestamp {
         let times = self.messages.iter();
         let times = times.map(|message| message.stored.document.visible_at);
-        times.max().unwrap_or_default()
+        times.max().unwrap_or_default().max(self.newest)
     }
 
     fn current_execution(&self) -> u64 {
@@ -241,12 +256,7 @@ fn decode(
 
 /// Returns whether these messages start an orchestration.
 fn starts(messages: &[Message]) -> bool {
-    messages.iter().any(|message| {
-        matches!(
-            message.content.item(),
-            Some(WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. })
-        )
-    })
+    messages.iter().any(Message::is_start)
 }
 
 /// Reads the partition of a candidate.
@@ -264,6 +274,7 @@ pub(super) async fn load(store: &Store, instance_id: &str, execution_id: u64) ->
         let (due_at, sent_at) = (store.now(), Instant::now());
         let (rows, in_one_page) = read(store, instance_id, execution_id, due_at).await?;
         let mut loaded = Loaded::new_instance(instance_id, Vec::new());
+        loaded.due_at = due_at;
         let mut segments = Segments::default();
         for row in rows {
             loaded.add(store, row, &mut segments, sent_at);
@@ -271,6 +282,7 @@ pub(super) async fn load(store: &Store, instance_id: &str, execution_id: u64) ->
         // A message that is reserved is due too, because the runtime that reserved it is slower.
         let is_due = |message: &Message| message.stored.document.due_at() <= due_at;
         loaded.messages.retain(is_due);
+        loaded.newest = loaded.newest_due();
         in_order(&mut loaded.messages);
         loaded.history = LoadedHistory::Read {
             execution_id,
@@ -299,7 +311,7 @@ async fn is_unchanged(store: &Store, loaded: &Loaded) -> Result<bool> {
 /// Reads the documents of a partition, with the messages that are due at a time. Returns whether one
 /// page holds them. If one page does not hold them, a separate query reads a
 /// limited number of messages, so that a turn does not read thousands of pending ones. Before the
-/// first turn it reads all of them, because any number may have overtaken the start.
+/// first turn of an execution it reads all of them, because any number may have overtaken the start.
 async fn read(
     store: &Store,
     instance_id: &str,
@@ -325,7 +337,7 @@ async fn read(
     let mut messages = Query::<OrchestratorItem>::in_partition(instance_id)
         .filter(due())
         .order_by(OrchestratorItem::BY_DUE);
-    if rows.iter().any(is_begun) {
+    if rows.iter().any(is_begun) && !rows.iter().any(is_between_executions) {
         messages = messages.limit(MAX_LOADED_MESSAGES);
     }
     for row in container.query(messages).row_by_row().all().await? {
@@ -339,6 +351,12 @@ async fn read(
 
 /// A document of the partition, decoded or not.
 type Row = Result<Stored<Durable>, Unreadable>;
+
+/// Returns whether a document is an instance that waits for the start of its next execution.
+fn is_between_executions(row: &Row) -> bool {
+    let document = row.as_ref().map(|stored| &stored.document);
+    matches!(document, Ok(Durable::Instance(instance)) if instance.awaits_start())
+}
 
 /// Returns whether a document proves that a turn was committed.
 fn is_begun(row: &Row) -> bool {

@@ -1,9 +1,10 @@
 //! Orphaned messages: messages for an instance that does not exist.
 //!
-//! duroxide lets all messages except queued events overtake a start (provider guide, "Work
-//! Queues"); its own store keeps them forever. This provider deletes queued events and completions
-//! for a deleted instance at once. It deletes other messages after `unclaimed_age`, unless the
-//! start is queued for later.
+//! Any message may overtake the start of its instance: a start may wait in an intent of the parent,
+//! or be delayed. duroxide's guide asks providers to delete queued events without a start at once;
+//! this provider keeps them like all other messages, because a start may be redelivered for
+//! `REDELIVERED`. A message is an orphan after `unclaimed_age`, unless another one is queued for
+//! later, such as a delayed start. Completions are orphans at once: their instance existed before.
 
 use cdb_model::{Batch, Query};
 use duroxide::providers::WorkItem;
@@ -12,47 +13,38 @@ use metrics::counter;
 use super::load::Loaded;
 use crate::error::Result;
 use crate::queue::Services;
+use crate::queue::instances::Message;
 use crate::stored::documents::{Durable, NEVER, OrchestratorItem};
 use crate::stored::spill::ConsumedChunks;
 use crate::stored::{Store, history};
 
-/// Returns whether no instance will ever receive these messages.
-pub(super) async fn are_orphaned(store: &Store, loaded: &Loaded) -> Result<bool> {
-    if only_queue_messages(loaded) {
-        return Ok(true);
-    }
-    // Completions belong to an instance that existed before.
-    if only_completions(loaded) && !exists(store, &loaded.instance_id).await? {
-        return Ok(true);
-    }
+/// Returns the loaded messages that no instance will receive.
+pub(super) async fn among(store: &Store, loaded: &Loaded) -> Result<Vec<Message>> {
     let old = store.now() - store.unclaimed_age;
-    let mut times = loaded.messages.iter();
-    let all_old = times.all(|message| message.stored.document.enqueued_at < old);
-    Ok(all_old
-        && !exists(store, &loaded.instance_id).await?
-        && !has_delayed_message(store, &loaded.instance_id).await?)
+    let is_old = |message: &Message| message.stored.document.enqueued_at < old;
+    let mut orphaned = loaded.messages.clone();
+    orphaned.retain(|message| is_completion(message) || is_old(message));
+    if orphaned.is_empty() || exists(store, &loaded.instance_id).await? {
+        return Ok(Vec::new());
+    }
+    if orphaned.iter().any(is_old) && has_later_message(store, loaded).await? {
+        orphaned.retain(is_completion);
+    }
+    Ok(orphaned)
 }
 
-fn only_queue_messages(loaded: &Loaded) -> bool {
-    let mut items = loaded.messages.iter().map(|message| message.content.item());
-    items.all(|item| matches!(item, Some(WorkItem::QueueMessage { .. })))
-}
-
-/// Returns whether all messages are completions, of activities, sub-orchestrations or timers.
-fn only_completions(loaded: &Loaded) -> bool {
-    let mut items = loaded.messages.iter().map(|message| message.content.item());
-    items.all(|item| {
-        matches!(
-            item,
-            Some(
-                WorkItem::ActivityCompleted { .. }
-                    | WorkItem::ActivityFailed { .. }
-                    | WorkItem::SubOrchCompleted { .. }
-                    | WorkItem::SubOrchFailed { .. }
-                    | WorkItem::TimerFired { .. }
-            )
+/// Returns whether a message completes an activity, a sub-orchestration or a timer.
+fn is_completion(message: &Message) -> bool {
+    matches!(
+        message.content.item(),
+        Some(
+            WorkItem::ActivityCompleted { .. }
+                | WorkItem::ActivityFailed { .. }
+                | WorkItem::SubOrchCompleted { .. }
+                | WorkItem::SubOrchFailed { .. }
+                | WorkItem::TimerFired { .. }
         )
-    })
+    )
 }
 
 /// Returns whether the instance exists, by a read that does not depend on one replica.
@@ -62,36 +54,42 @@ async fn exists(store: &Store, instance_id: &str) -> Result<bool> {
     Ok(found.is_some())
 }
 
-/// Returns whether a message is queued for later, such as a delayed start.
-async fn has_delayed_message(store: &Store, instance_id: &str) -> Result<bool> {
+/// Returns whether a message becomes due after the load, such as a delayed start. One that became
+/// due since the load counts too.
+async fn has_later_message(store: &Store, loaded: &Loaded) -> Result<bool> {
     let later =
-        OrchestratorItem::VISIBLE_AT.gt(store.now()) & OrchestratorItem::VISIBLE_AT.lt(NEVER);
-    let later = Query::<OrchestratorItem>::in_partition(instance_id).filter(later);
-    let counts = store.container.query(later.count()).all().await?;
+        OrchestratorItem::VISIBLE_AT.gt(loaded.due_at) & OrchestratorItem::VISIBLE_AT.lt(NEVER);
+    let later = Query::<OrchestratorItem>::in_partition(&*loaded.instance_id).filter(later);
+    let latest = store.container.latest_committed();
+    let counts = latest.query(later.count()).all().await?;
     Ok(counts.iter().sum::<u64>() > 0)
 }
 
-/// Deletes messages that no orchestration will receive.
-pub(super) async fn drop_all(services: &Services, loaded: &Loaded) -> Result<()> {
+/// Deletes messages that no instance will receive.
+pub(super) async fn delete(
+    services: &Services,
+    instance_id: &str,
+    messages: &[Message],
+) -> Result<()> {
     tracing::warn!(
-        instance = %loaded.instance_id,
-        messages = loaded.messages.len(),
+        instance = instance_id,
+        messages = messages.len(),
         "deleting messages of an instance that does not exist"
     );
-    let mut batch = Batch::<Durable>::new(&*loaded.instance_id);
-    for message in &loaded.messages {
+    let mut batch = Batch::<Durable>::new(instance_id);
+    for message in messages {
         batch.add(message.stored.delete())?;
     }
-    let texts = loaded.messages.iter();
+    let texts = messages.iter();
     let texts = texts.map(|message| &message.stored.document.work_item);
-    let consumed_chunks = ConsumedChunks::of(&loaded.instance_id, services.store.now(), texts);
+    let consumed_chunks = ConsumedChunks::of(instance_id, services.store.now(), texts);
     consumed_chunks.add_to(&mut batch)?;
     match services.container().execute(&batch).await {
         // Another runtime has deleted or consumed the messages.
         Err(error) if error.is_not_found() || error.is_precondition_failed() => Ok(()),
         Err(error) => Err(error.into()),
         Ok(_) => {
-            counter!("cdb.provider.messages.dropped").increment(loaded.messages.len() as u64);
+            counter!("cdb.provider.messages.dropped").increment(messages.len() as u64);
             consumed_chunks.remove(&services.store);
             Ok(())
         }

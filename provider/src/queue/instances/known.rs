@@ -81,6 +81,8 @@ struct Unfit {
     /// The version that the instance is pinned to, if that is the only reason. A dispatcher that
     /// supports the version may take it.
     pinned: Option<u64>,
+    /// Whether a polled start has ended a backoff.
+    start_tried: bool,
 }
 
 /// The classification of a polled message.
@@ -228,6 +230,7 @@ impl KnownInstance {
             newest,
             pause: self.next_backoff(),
             pinned,
+            start_tried: self.unfit.is_some_and(|unfit| unfit.start_tried),
         });
     }
 
@@ -240,13 +243,21 @@ impl KnownInstance {
         self.unfit = None;
     }
 
-    /// Classifies a polled message. One newer than those already considered triggers a retry.
-    pub(crate) fn classify(&mut self, visible_at: Timestamp, is_backed_off: bool) -> Readiness {
+    /// Classifies a polled message. One newer than those already considered triggers a retry. So does
+    /// a start, once: it may be delivered late, and is due since the commit that sent it.
+    pub(crate) fn classify(
+        &mut self,
+        visible_at: Timestamp,
+        is_start: bool,
+        is_backed_off: bool,
+    ) -> Readiness {
         let Some(unfit) = self.unfit.as_mut().filter(|_| is_backed_off) else {
             return Readiness::Ready;
         };
-        if visible_at > unfit.newest {
-            unfit.newest = visible_at;
+        let is_new_start = is_start && !unfit.start_tried && unfit.pinned.is_none();
+        if visible_at > unfit.newest || is_new_start {
+            unfit.newest = unfit.newest.max(visible_at);
+            unfit.start_tried |= is_new_start;
             return Readiness::Ready;
         }
         match unfit.pinned {
@@ -400,8 +411,18 @@ mod tests {
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
             assert_eq!(known.next_backoff(), Duration::from_secs(seconds));
             known.mark_unfit(NOW, None);
-            assert_eq!(known.classify(NOW, true), Readiness::Backoff);
+            assert_eq!(known.classify(NOW, false, true), Readiness::Backoff);
         }
+    }
+
+    #[test]
+    fn a_start_that_is_delivered_late_triggers_one_retry_of_an_unfit_instance() {
+        let mut known = KnownInstance::default();
+        known.mark_unfit(NOW, None);
+        let committed = NOW - Duration::from_secs(5);
+        assert_eq!(known.classify(committed, true, true), Readiness::Ready);
+        known.mark_unfit(NOW, None);
+        assert_eq!(known.classify(committed, true, true), Readiness::Backoff);
     }
 
     #[test]
@@ -409,17 +430,17 @@ mod tests {
         let mut known = KnownInstance::default();
         known.mark_unfit(NOW, None);
         let later = NOW + Duration::from_millis(1);
-        assert_eq!(known.classify(later, true), Readiness::Ready);
-        assert_eq!(known.classify(later, true), Readiness::Backoff);
+        assert_eq!(known.classify(later, false, true), Readiness::Ready);
+        assert_eq!(known.classify(later, false, true), Readiness::Backoff);
         known.clear_unfit();
-        assert_eq!(known.classify(later, true), Readiness::Ready);
+        assert_eq!(known.classify(later, false, true), Readiness::Ready);
     }
 
     #[test]
     fn an_instance_that_needs_another_version_is_offered_to_dispatchers_that_support_it() {
         let mut known = KnownInstance::default();
         known.mark_unfit(NOW, Some(1_032));
-        assert_eq!(known.classify(NOW, true), Readiness::NotNow);
+        assert_eq!(known.classify(NOW, false, true), Readiness::NotNow);
         let supports = |version: &str| {
             let version = semver::Version::parse(version).unwrap();
             let range = duroxide::providers::SemverRange::new(version.clone(), version);

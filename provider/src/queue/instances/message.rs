@@ -115,9 +115,22 @@ impl Message {
         }
     }
 
-    fn is_start(&self) -> bool {
+    /// Returns whether the message can be decoded.
+    pub(crate) fn is_readable(&self) -> bool {
+        self.content.item().is_some()
+    }
+
+    /// Returns whether the message starts an execution: the first one, or that of an orchestration
+    /// that continues as new.
+    pub(crate) fn is_start(&self) -> bool {
+        self.orchestration().is_some()
+    }
+
+    /// Returns whether the message starts another execution of an existing instance. duroxide
+    /// ignores a second start of the first one.
+    pub(crate) fn continues_as_new(&self) -> bool {
         let item = self.content.item();
-        matches!(item, Some(WorkItem::StartOrchestration { .. }))
+        matches!(item, Some(WorkItem::ContinueAsNew { .. }))
     }
 
     /// Returns the position among the messages of an instance. A start comes first: other messages

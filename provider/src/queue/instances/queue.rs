@@ -105,12 +105,16 @@ impl InstanceQueue {
                 queue.label(&instance_id, || labels);
             }
             let known = queue.known(&instance_id);
-            if known.is_some_and(KnownInstance::is_unfit) {
-                // The message may be the one that the instance waited for.
+            // The instance may wait for a start. Any other message is tried after the next poll, or
+            // each of a thousand early ones would read all before it.
+            let ends_backoff = message.is_start() && known.is_some_and(KnownInstance::is_unfit);
+            if ends_backoff {
                 queue.end_backoff(&instance_id);
             }
             queue.learn(&instance_id, now, |known| {
-                known.clear_unfit();
+                if ends_backoff {
+                    known.clear_unfit();
+                }
                 known.note(message, now + after, false);
             });
         });
@@ -150,6 +154,7 @@ impl InstanceQueue {
         let (visible_at, execution) = (document.visible_at, document.execution_id);
         let after = document.due_at().since(self.store.now());
         let instance_id = document.instance_id.clone();
+        let is_start = message.is_start();
         let labels = self.labels_of(&instance_id);
         self.queue.with(|queue, now| {
             let is_backed_off = queue.is_backed_off(&instance_id, now);
@@ -157,7 +162,7 @@ impl InstanceQueue {
             let mut readiness = Readiness::NotNow;
             queue.learn_from_poll(poll, &instance_id, |known| {
                 if !is_busy && !known.is_held() {
-                    readiness = known.classify(visible_at, is_backed_off);
+                    readiness = known.classify(visible_at, is_start, is_backed_off);
                 }
                 if readiness != Readiness::Backoff {
                     known.execution = execution.filter(|number| *number > 1).or(known.execution);
@@ -249,6 +254,7 @@ impl InstanceQueue {
         };
         guard.hand_out(won, caller, |known| {
             known.cached = None;
+            known.clear_unfit();
             known.forget_holder();
             known.remove_messages(&messages);
             known.execution = (execution > 1).then_some(execution);

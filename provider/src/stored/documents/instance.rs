@@ -143,9 +143,21 @@ impl Instance {
         !self.orchestration_name.is_empty()
     }
 
+    /// Returns whether a turn was committed and another one can follow, of this execution or of the
+    /// next one.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_created() && self.has_more()
+    }
+
+    /// Returns whether the next turn begins an execution, so that it needs the message that starts
+    /// it.
+    pub(crate) fn awaits_start(&self) -> bool {
+        !self.is_created() || self.status == Status::ContinuedAsNew
+    }
+
     /// Returns whether another turn can follow.
     pub fn has_more(&self) -> bool {
-        !matches!(self.status, Status::Completed | Status::Failed)
+        self.status.has_more()
     }
 }
 
@@ -165,6 +177,8 @@ impl Lockable for Instance {
 /// use cdb_provider::documents::Status;
 ///
 /// assert!(Status::Failed.is_terminal() && !Status::Running.is_terminal());
+/// // The execution has ended, and the instance goes on.
+/// assert!(Status::ContinuedAsNew.is_terminal() && Status::ContinuedAsNew.has_more());
 /// // A status of a newer version is preserved.
 /// assert_eq!(Status::from("Suspended".to_owned()).to_string(), "Suspended");
 /// ```
@@ -200,6 +214,11 @@ impl Status {
             Self::ContinuedAsNew => "ContinuedAsNew",
             Self::Other(text) => text,
         }
+    }
+
+    /// Returns whether another turn of the instance can follow. Between two executions it can.
+    pub fn has_more(&self) -> bool {
+        !matches!(self, Self::Completed | Self::Failed)
     }
 
     /// Returns whether the execution has ended.
