@@ -1,5 +1,5 @@
-//! Rejects work items that could never be processed, before they are written: instance ids and
-//! names that are too long, and reserved ids.
+//! Rejects work items that could never be processed, before they are written: instance ids, session
+//! ids and names that are too long, and reserved ids.
 //!
 //! All other text may hold any character. An item that is queued but does not fit its document
 //! would be retried endlessly and block other items.
@@ -10,7 +10,7 @@ use duroxide::providers::WorkItem;
 use duroxide::runtime::limits::MAX_CUSTOM_STATUS_BYTES;
 
 use crate::error::{Error, Result};
-use crate::stored::documents::{InstanceKey, header, target_instance};
+use crate::stored::documents::{InstanceKey, SessionKey, header, target_instance};
 
 /// The most bytes of an instance id, as escaped in the ids of the instance's items. The rest of an
 /// item id holds the document type, two numbers or the name of a message.
@@ -29,6 +29,7 @@ const RESERVED: &str = "cdb:";
 /// Fails permanently, and names what is too long.
 pub(crate) fn check_item(item: &WorkItem) -> Result<()> {
     check_instance_id(target_instance(item))?;
+    check_session_id(item)?;
     let bytes = header(item.clone())?.len();
     if bytes <= MAX_NAMES_BYTES {
         return Ok(());
@@ -38,6 +39,20 @@ pub(crate) fn check_item(item: &WorkItem) -> Result<()> {
         "the names in a message (of the instance, the orchestration, the activity, the event) take {bytes} bytes; \
         the limit is {most}; pass large values as input or as data"
     )))
+}
+
+/// Checks that the session of an activity can have a document. The worker that takes the activity
+/// creates it, long after the commit.
+fn check_session_id(item: &WorkItem) -> Result<()> {
+    if let WorkItem::ActivityExecute {
+        instance,
+        session_id: Some(session_id),
+        ..
+    } = item
+    {
+        SessionKey::new(&**instance, &**session_id).to_id()?;
+    }
+    Ok(())
 }
 
 /// Checks that an instance id can be used.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use duroxide::providers::Provider as _;
 use proptest::prelude::{Strategy, any};
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -151,5 +152,29 @@ async fn an_invalid_id_is_refused_before_any_write() {
         .expect_err("it cannot work");
     let error = error.display_message();
     assert!(error.contains("instance_id"), "{error}");
+    env.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_whose_document_has_no_valid_id_is_refused() {
+    let env = env().await;
+    // `{instance}:session:{session}` has at most 1,023 bytes.
+    let longest = "s".repeat(1023 - "i:session:".len());
+    assert_eq!(env.run("i", "Bind", &longest).await, Ok("bound".to_owned()));
+    for session in [format!("{longest}s"), ":".repeat(400), "s".repeat(50_000)] {
+        let error = env.run("j", "Bind", &session).await;
+        let error = error.expect_err("it cannot work").display_message();
+        assert!(error.contains("`session_id`"), "{error}");
+        assert!(error.contains("1023"), "{error}");
+        assert!(error.len() < 1_000, "{error}");
+        let activity = crate::work_items::activity_of("k", 2, Some(&session));
+        let refused = env.provider.enqueue_for_worker(activity).await;
+        let error = refused.expect_err("it cannot work").to_string();
+        assert!(error.contains("`session_id`"), "{error}");
+        env.client
+            .delete_instance("j", false)
+            .await
+            .expect("it has failed");
+    }
     env.stop().await;
 }

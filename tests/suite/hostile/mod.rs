@@ -23,7 +23,7 @@ fn impatient() -> RuntimeOptions {
 }
 
 /// `Wait` waits for the event `Go`; `Ask` has a child that does; `Echo` returns the result of an
-/// activity; `Session` the result of one in the session `s`.
+/// activity; `Session` the result of one in the session `s`, `Bind` of one in the session of its input.
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register("Wait", |ctx: OrchestrationContext, _: String| async move {
@@ -46,6 +46,13 @@ fn orchestrations() -> OrchestrationRegistry {
             "Session",
             |ctx: OrchestrationContext, text: String| async move {
                 ctx.schedule_activity_on_session("Echo", text, "s").await
+            },
+        )
+        .register(
+            "Bind",
+            |ctx: OrchestrationContext, session: String| async move {
+                ctx.schedule_activity_on_session("Echo", "bound", session)
+                    .await
             },
         )
         .build()
