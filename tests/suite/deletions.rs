@@ -15,10 +15,13 @@ use duroxide::providers::{
     DeleteInstanceResult, InstanceFilter, Provider as _, ProviderAdmin as _, ProviderError,
     WorkItem,
 };
+use duroxide::{Event, EventKind};
 
+use crate::harness::next_turn;
 use crate::network::Network;
 use crate::retention::{CHILDREN_OF_REWOUND, create, partitions};
-use crate::work_items::start_of;
+use crate::several::{ack, enqueue};
+use crate::work_items::{metadata_of, start_of, started};
 
 /// Deletes the ended instance `rewound`, which continues during the search for its children.
 /// Returns the number of deleted instances, and whether it is kept.
@@ -155,6 +158,117 @@ async fn a_deletion_does_not_start_children_of_the_deleted_instance() {
     };
     sender_of(&provider, "child", Some("sender")).await;
     let deleted = provider.delete_instance("sender", true).await;
+    assert_eq!(deleted.expect("it is deleted").instances_deleted, 1);
+    assert!(partitions(&provider).await.is_empty());
+    backend.stop().await;
+}
+
+const LOCK: Duration = Duration::from_secs(30);
+
+/// Commits a first turn of `parent` that schedules this child. Its start is delivered.
+async fn schedule(provider: &CosmosDBProvider, child: &str) {
+    enqueue(provider, start_of("parent", "Wait")).await;
+    let (_, token, _) = next_turn(provider, LOCK).await;
+    let kinds = [
+        started("Wait", ""),
+        EventKind::SubOrchestrationScheduled {
+            name: "Wait".to_owned(),
+            instance: child.to_owned(),
+            input: String::new(),
+        },
+    ];
+    let events = (1..).zip(kinds);
+    let events = events.map(|(id, kind)| Event::with_event_id(id, "parent", 1, None, kind));
+    let mut start = start_of(child, "Wait");
+    if let WorkItem::StartOrchestration {
+        parent_instance, ..
+    } = &mut start
+    {
+        *parent_instance = Some("parent".to_owned());
+    }
+    let (events, metadata) = (events.collect(), metadata_of("Wait"));
+    let acked =
+        provider.ack_orchestration_item(&token, 1, events, vec![], vec![start], metadata, vec![]);
+    acked.await.expect("the turn is committed");
+}
+
+/// Deletes `parent` by force. Returns the instances whose partitions are left.
+async fn delete_parent(provider: &CosmosDBProvider) -> BTreeSet<String> {
+    let refused = provider.delete_instance("parent", false).await;
+    let refused = refused.expect_err("it is running").message;
+    assert!(refused.contains("is still running"), "{refused}");
+    let deleted = provider.delete_instance("parent", true).await;
+    deleted.expect("it is deleted");
+    partitions(provider).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_has_not_begun_is_deleted_with_its_parent() {
+    let backend = Backend::start_simulated().await;
+    let provider = backend.provider().await;
+    schedule(&provider, "child").await;
+    assert_eq!(delete_parent(&provider).await, BTreeSet::new());
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_turn_of_a_child_is_lost_when_its_parent_is_deleted() {
+    let backend = Backend::start_simulated().await;
+    let provider = backend.provider().await;
+    schedule(&provider, "child").await;
+    let (turn, token, _) = next_turn(&provider, LOCK).await;
+    assert_eq!(turn.instance, "child");
+    assert_eq!(delete_parent(&provider).await, BTreeSet::new());
+    let (event, metadata) = (
+        Event::with_event_id(1, "child", 1, None, started("Wait", "")),
+        metadata_of("Wait"),
+    );
+    let acked =
+        provider.ack_orchestration_item(&token, 1, vec![event], vec![], vec![], metadata, vec![]);
+    acked.await.expect_err("the lock is lost");
+    assert_eq!(partitions(&provider).await, BTreeSet::new());
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_of_its_own_is_kept_although_a_deleted_parent_scheduled_its_id() {
+    for has_begun in [false, true] {
+        let backend = Backend::start_simulated().await;
+        let provider = backend.provider().await;
+        if has_begun {
+            enqueue(&provider, start_of("own", "Wait")).await;
+            let (turn, token, _) = next_turn(&provider, LOCK).await;
+            ack(&provider, &turn, &token).await;
+        }
+        schedule(&provider, "own").await;
+        if !has_begun {
+            enqueue(&provider, start_of("own", "Wait")).await;
+        }
+        let left = delete_parent(&provider).await;
+        assert_eq!(left, BTreeSet::from(["own".to_owned()]));
+        backend.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_between_two_executions_is_running() {
+    let backend = Backend::start_simulated().await;
+    let provider = backend.provider().await;
+    create(&provider, "again", None, Status::ContinuedAsNew).await;
+    let metrics = provider.get_system_metrics().await.expect("it answers");
+    assert_eq!((metrics.total_instances, metrics.running_instances), (1, 1));
+    for delete in [
+        provider.delete_instance("again", false).await,
+        provider
+            .delete_instances_atomic(&["again".to_owned()], false)
+            .await,
+    ] {
+        let refused = delete.expect_err("it is running").message;
+        assert!(refused.contains("is still running"), "{refused}");
+    }
+    let deleted = provider.delete_instance_bulk(InstanceFilter::default());
+    assert_eq!(deleted.await.expect("an answer").instances_deleted, 0);
+    let deleted = provider.delete_instance("again", true).await;
     assert_eq!(deleted.expect("it is deleted").instances_deleted, 1);
     assert!(partitions(&provider).await.is_empty());
     backend.stop().await;

@@ -90,10 +90,13 @@ pub(crate) async fn count<D: QueriedIn<Durable>>(
 
 async fn system(container: &ContainerClient<Durable>) -> Result<SystemMetrics> {
     let with = |status: Status| count(container, Instance::STATUS.eq(status));
+    // An instance between two executions is running, too.
+    let running = [Status::Running, Status::ContinuedAsNew];
+    let running = count(container, Instance::STATUS.is_in(running));
     let events = Query::<HistorySegment>::across_partitions().sum(HistorySegment::EVENT_COUNT);
     let events = async { Ok(container.query(events).all().await?) };
     let (running, completed, failed, executions, events) = futures::try_join!(
-        with(Status::Running),
+        running,
         with(Status::Completed),
         with(Status::Failed),
         count(container, Filter::<Execution>::all()),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Batch, Document as _, Filter, Query, Stored};
-use duroxide::Event;
+use duroxide::{Event, EventKind, build_child_instance_id};
 
 use super::documents::Durable;
 use super::spill;
@@ -122,6 +122,21 @@ pub(crate) async fn read_execution(
 ) -> Result<Vec<Event>> {
     let segments = read_segments(container, instance_id, execution_id).await?;
     unpack(container, segments.whole()?).await
+}
+
+/// Returns the sub-orchestrations that an instance with this history waits for.
+pub(crate) fn open_children(events: &[Event], instance: &str) -> Vec<String> {
+    let ended = events.iter().filter_map(|event| event.source_event_id);
+    let ended: HashSet<u64> = ended.collect();
+    let open = events.iter();
+    let open = open.filter(|event| !ended.contains(&event.event_id));
+    let children = open.filter_map(|event| match &event.kind {
+        EventKind::SubOrchestrationScheduled { instance, .. } => Some(instance),
+        _ => None,
+    });
+    children
+        .map(|child| build_child_instance_id(instance, child))
+        .collect()
 }
 
 /// Implements `Provider::read` for the newest execution.

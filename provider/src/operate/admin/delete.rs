@@ -14,7 +14,7 @@ use super::purge::Purge;
 use super::removal::{Condition, Removal, add};
 use crate::error::{Error, Result};
 use crate::queue::Services;
-use crate::stored::documents::{Durable, OutboxIntent, Status};
+use crate::stored::documents::{Durable, OutboxIntent};
 use crate::stored::{admission, history};
 
 /// The number of instances that one bulk call deletes without a limit of its own.
@@ -41,6 +41,12 @@ pub(crate) async fn delete(
         }
     }
     let mut result = DeleteInstanceResult::default();
+    if force && delete_unbegun_children(services, ids, &mut result).await? {
+        // A child that has begun meanwhile is not among the instances to delete.
+        for id in ids {
+            check_complete(container, id, ids).await?;
+        }
+    }
     // Children first: while the parent exists, an interrupted deletion can be found and repeated.
     for id in ids.iter().rev() {
         // It may have been rewound or started again since the check.
@@ -55,10 +61,43 @@ pub(crate) async fn delete(
     Ok(result)
 }
 
+/// Deletes the children of running instances that have not begun: no query finds them. Their starts
+/// that are undelivered end with the intents of their parents. Returns whether there may be such
+/// children.
+async fn delete_unbegun_children(
+    services: &Services,
+    ids: &[String],
+    result: &mut DeleteInstanceResult,
+) -> Result<bool> {
+    let latest = services.container().latest_committed();
+    let mut any = false;
+    for parent in ids {
+        let found = history::read_instance(&latest, parent).await?;
+        let Some(found) = found.filter(|found| found.document.is_running()) else {
+            continue;
+        };
+        let execution = found.document.current_execution_id;
+        let events = match history::read_execution(&latest, parent, execution).await {
+            Ok(events) => events,
+            Err(error) if error.is_retryable() => return Err(error),
+            // A damaged history names no children. It must not keep its instance from being deleted.
+            Err(_) => continue,
+        };
+        let children = history::open_children(&events, parent).into_iter();
+        for child in children.filter(|child| !ids.contains(child)) {
+            any = true;
+            let condition = Some(Condition::NotBegun { parent });
+            let removal = Removal::of_instance(services, &child).only_if(condition);
+            add(result, &removal.run().await?);
+        }
+    }
+    Ok(any)
+}
+
 async fn check_not_running(container: &ContainerClient<Durable>, id: &str) -> Result<()> {
     // Another process may just have started the instance.
     let found = history::read_instance(&container.latest_committed(), id).await?;
-    if found.is_some_and(|stored| stored.document.status == Status::Running) {
+    if found.is_some_and(|stored| stored.document.is_running()) {
         return Err(still_running(id));
     }
     Ok(())

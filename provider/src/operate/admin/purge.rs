@@ -204,7 +204,7 @@ impl Purge {
     async fn delete_levels(
         &mut self,
         top: Vec<String>,
-        condition: Condition,
+        condition: Condition<'static>,
         slice: &mut DeleteInstanceResult,
     ) -> Result<()> {
         let levels = self.ended_trees(top).await?;
@@ -253,7 +253,7 @@ impl Purge {
     async fn delete_all(
         &mut self,
         ids: Vec<String>,
-        condition: Option<Condition>,
+        condition: Option<Condition<'static>>,
         deleted: &mut DeleteInstanceResult,
     ) -> Result<()> {
         let mut partitions = stream::iter(ids)

@@ -8,16 +8,14 @@ use std::collections::BTreeSet;
 use cdb_client::ContainerClient;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
 use cdb_model::{Batch, Document as _, Filter, Query, Timestamp};
-use duroxide::providers::DeleteInstanceResult;
+use duroxide::providers::{DeleteInstanceResult, WorkItem};
 
 use super::row::Row;
 use super::{chunks, withdraw};
 use crate::delivery;
 use crate::error::{Error, Result};
 use crate::queue::Services;
-use crate::stored::documents::{
-    Chunk, Durable, Execution, HistorySegment, Instance, NEVER, Status,
-};
+use crate::stored::documents::{Chunk, Durable, Execution, HistorySegment, Instance, NEVER};
 
 /// The most reads of a partition that changes during the removal, or whose answers were lost.
 const MAX_ROUNDS: u32 = 10;
@@ -31,7 +29,7 @@ pub(super) struct Removal<'a> {
     /// The executions to remove; `None` for the whole partition.
     executions: Option<BTreeSet<u64>>,
     /// Removes the partition only under this condition.
-    condition: Option<Condition>,
+    condition: Option<Condition<'a>>,
     gone: Vec<Row>,
     /// Sent to be deleted, with an unknown outcome.
     unconfirmed: Vec<Row>,
@@ -40,9 +38,11 @@ pub(super) struct Removal<'a> {
 /// The condition of a removal. The instance may have been rewound, or deleted and started again,
 /// since a query found it.
 #[derive(Clone, Copy)]
-pub(super) enum Condition {
+pub(super) enum Condition<'a> {
     /// The instance is not running.
     NotRunning,
+    /// The instance has not begun, and this parent starts it.
+    NotBegun { parent: &'a str },
     Ended {
         /// The instance has ended before this time, if any.
         before: Option<Timestamp>,
@@ -52,7 +52,7 @@ pub(super) enum Condition {
     },
 }
 
-impl Condition {
+impl Condition<'_> {
     /// Returns whether the documents of a partition fulfil the condition.
     fn holds(self, rows: &[Row]) -> bool {
         let mut instances = rows.iter().filter_map(|row| match &row.document {
@@ -60,7 +60,10 @@ impl Condition {
             _ => None,
         });
         let (before, is_delivered) = match self {
-            Self::NotRunning => return instances.all(|found| found.status != Status::Running),
+            Self::NotBegun { parent } => {
+                return !instances.any(Instance::is_created) && is_started_by(parent, rows);
+            }
+            Self::NotRunning => return instances.all(|found| !found.is_running()),
             Self::Ended {
                 before,
                 is_delivered,
@@ -74,6 +77,22 @@ impl Condition {
         let may_send = |row: &Row| matches!(row.document, None | Some(Durable::OutboxIntent(_)));
         instances.any(has_ended) && !(is_delivered && rows.iter().any(may_send))
     }
+}
+
+/// Returns whether messages of this parent alone start an instance.
+fn is_started_by(parent: &str, rows: &[Row]) -> bool {
+    let items = rows.iter().filter_map(|row| match &row.document {
+        Some(Durable::OrchestratorItem(item)) => serde_json::from_str(item.work_item.header()).ok(),
+        _ => None,
+    });
+    let mut parents = items.filter_map(|item| match item {
+        WorkItem::StartOrchestration {
+            parent_instance, ..
+        } => Some(parent_instance),
+        _ => None,
+    });
+    let is_parent = |of: Option<String>| of.is_some_and(|of| of == parent);
+    parents.next().is_some_and(is_parent) && parents.all(is_parent)
 }
 
 impl<'a> Removal<'a> {
@@ -112,7 +131,7 @@ impl<'a> Removal<'a> {
     }
 
     /// Removes nothing unless the condition holds.
-    pub(super) fn only_if(mut self, condition: Option<Condition>) -> Self {
+    pub(super) fn only_if(mut self, condition: Option<Condition<'a>>) -> Self {
         self.condition = condition;
         self
     }

@@ -320,18 +320,6 @@ impl<'a> Open<'a> {
     }
 }
 
-/// Returns the sub-orchestrations that an instance with this history waits for.
-pub(crate) fn open_children(events: &[Event], instance: &str) -> Vec<String> {
-    let open = Open::of(&Vec::from_iter(events));
-    let children = open.schedules.values().filter_map(|kind| match kind {
-        EventKind::SubOrchestrationScheduled { instance, .. } => Some(instance),
-        _ => None,
-    });
-    children
-        .map(|child| build_child_instance_id(instance, child))
-        .collect()
-}
-
 /// Returns the message of an event that arrives again; `None` when nothing kept waits for it.
 fn arrives_again(event: &Event, open: &mut Open<'_>, target: Target<'_>) -> Option<WorkItem> {
     let instance = target.instance.to_owned();

@@ -27,7 +27,6 @@ use crate::turn::{ExclusiveTurn, commit_course, exclusively};
 pub use restart::Restart;
 pub(crate) use restart::restart;
 
-pub(crate) use course::open_children;
 use course::{Course, Target, before_event, before_failure};
 use values::Keys;
 
