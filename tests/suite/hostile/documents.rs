@@ -1,11 +1,15 @@
 //! Documents that do not match their types, and foreign documents.
 
-use duroxide::providers::PruneOptions;
+use cdb_provider::Extent;
+use duroxide::providers::{Provider as _, PruneOptions};
+use duroxide::{Event, EventKind};
 use serde_json::json;
 
 use super::raw::Raw;
 use super::{activities, impatient, orchestrations};
-use crate::harness::{TestEnv, eventually};
+use crate::harness::{TestEnv, eventually, long_locks, next_turn};
+use crate::several::enqueue;
+use crate::work_items::{metadata_of, start_of, started};
 
 async fn env() -> TestEnv {
     let mut env = TestEnv::without_runtime().await;
@@ -194,5 +198,36 @@ async fn unreadable_documents_are_deleted_with_their_instance() {
         .expect("deleted");
     let left = raw.documents("old").await;
     assert!(left.is_empty(), "{left:?}");
+    env.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unreadable_intent_counts_as_the_start_of_a_child() {
+    let env = TestEnv::without_runtime().await;
+    let Some(raw) = Raw::of(&env) else { return };
+    let lock = long_locks().orchestrator_lock_timeout;
+    enqueue(&env.provider, start_of("parent", "Ask")).await;
+    let (_, token, _) = next_turn(&env.provider, lock).await;
+    let kinds = [
+        started("Ask", ""),
+        EventKind::SubOrchestrationScheduled {
+            name: "Wait".to_owned(),
+            instance: "child".to_owned(),
+            input: String::new(),
+        },
+    ];
+    let events = (1..).zip(kinds);
+    let events = events.map(|(id, kind)| Event::with_event_id(id, "parent", 1, None, kind));
+    let (events, metadata) = (events.collect(), metadata_of("Ask"));
+    let provider = &env.provider;
+    let acked =
+        provider.ack_orchestration_item(&token, 1, events, vec![], vec![], metadata, vec![]);
+    acked.await.expect("the turn is committed");
+    raw.put(&json!({
+        "id": "parent:intent:odd", "type": "outbox_intent", "instanceId": "parent", "createdAt": "long ago",
+    }))
+    .await;
+    let paused = provider.pause("parent", Extent::Tree, "ada").await;
+    assert_eq!(paused.expect("they are paused"), ["parent", "child"]);
     env.stop().await;
 }

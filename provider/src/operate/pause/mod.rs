@@ -20,7 +20,6 @@ use held::{DueAgain, Held, activities, has_held_back, hold, is_awaited, messages
 
 use crate::error::{Error, Result};
 use crate::operate::admin::instances;
-use crate::operate::rewind::open_children;
 use crate::queue::Services;
 use crate::stored::documents::{
     Durable, Instance, NEVER, OperatorAction, OrchestratorItem, OutboxIntent, PAUSED, Partial,
@@ -143,7 +142,7 @@ async fn children(services: &Services, parent: &str) -> Result<Vec<String>> {
     let execution = found.document.current_execution_id;
     let events = history::read_execution(&latest, parent, execution).await?;
     let mut children = Vec::new();
-    for child in open_children(&events, parent) {
+    for child in history::open_children(&events, parent) {
         if has_not_ended(&latest, parent, &child).await? {
             children.push(child);
         }
@@ -173,11 +172,14 @@ async fn is_start_sent(
 ) -> Result<bool> {
     let intents = Query::<OutboxIntent>::in_partition(parent);
     let intents = latest.query(intents).row_by_row().all().await?;
-    let mut intents = intents.into_iter().flatten();
-    // An intent with many messages does not name all its targets.
-    Ok(intents.any(|intent| {
-        let intent = &intent.document;
-        intent.more.is_some() || intent.target_instance_id == child
+    let mut intents = intents.into_iter();
+    // An intent with many messages does not name all its targets, and an unreadable one none.
+    Ok(intents.any(|intent| match intent {
+        Ok(intent) => {
+            let intent = &intent.document;
+            intent.more.is_some() || intent.target_instance_id == child
+        }
+        Err(_) => true,
     }))
 }
 
