@@ -1,7 +1,9 @@
 //! History documents: one per turn, because each document costs a write and a batch operation.
 
+use std::collections::BTreeMap;
+
 use cdb_model::{Document, Timestamp};
-use duroxide::Event;
+use duroxide::{Event, EventKind};
 use serde::{Deserialize, Serialize};
 
 use super::chunk::Text;
@@ -165,4 +167,54 @@ impl Execution {
             rewound: None,
         }
     }
+}
+
+/// Returns the ids of the external events of an execution that its orchestration has not received.
+/// duroxide drops an event that is raised before the orchestration waits for it, and keeps it in the
+/// history (0.1.32, `has_pending_subscription_slot`). Queued events are kept until they are dequeued.
+///
+/// ```
+/// use cdb_provider::documents::dropped_events;
+/// use duroxide::{Event, EventKind};
+///
+/// let raised = |id| Event::with_event_id(id, "order-7", 1, None, EventKind::ExternalEvent {
+///     name: "Approved".to_owned(), data: String::new(),
+/// });
+/// let waits = |id| Event::with_event_id(id, "order-7", 1, None, EventKind::ExternalSubscribed {
+///     name: "Approved".to_owned(),
+/// });
+/// assert_eq!(dropped_events(&[raised(2), waits(3), raised(4)]), [2]);
+/// ```
+pub fn dropped_events<'a>(events: impl IntoIterator<Item = &'a Event>) -> Vec<u64> {
+    // The waits of each name that are not cancelled, oldest first, and how many have an event.
+    let mut waits: BTreeMap<&'a str, (Vec<u64>, usize)> = BTreeMap::new();
+    let mut dropped = Vec::new();
+    for event in events {
+        match &event.kind {
+            EventKind::ExternalSubscribed { name } => {
+                waits.entry(name).or_default().0.push(event.event_id);
+            }
+            EventKind::ExternalEvent { name, .. } => {
+                let (waiting, received) = waits.entry(name).or_default();
+                if *received < waiting.len() {
+                    *received += 1;
+                } else {
+                    dropped.push(event.event_id);
+                }
+            }
+            EventKind::ExternalSubscribedCancelled { .. } => {
+                for (waiting, received) in waits.values_mut() {
+                    let position = waiting
+                        .iter()
+                        .position(|id| Some(*id) == event.source_event_id);
+                    if let Some(position) = position {
+                        waiting.remove(position);
+                        *received -= usize::from(position < *received);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    dropped
 }

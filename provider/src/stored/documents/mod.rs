@@ -26,7 +26,7 @@ use cdb_model::Container;
 pub use attribute::AttributeValue;
 pub use chunk::{Chunk, ChunkKey, Chunked, Spill, SpillKey, Text};
 pub(crate) use document_header::DocumentHeader;
-pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey};
+pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey, dropped_events};
 pub use inbox::{InboxRecord, InboxRecordKey};
 pub use instance::{Instance, InstanceKey, OperatorAction, Status};
 pub use kv::{

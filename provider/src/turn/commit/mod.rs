@@ -10,6 +10,8 @@ mod segments;
 mod send;
 
 use cdb_client::machine_now;
+use duroxide::{Event, EventKind};
+use metrics::counter;
 
 use crate::delivery;
 use crate::error::{Error, Result};
@@ -17,7 +19,7 @@ use crate::queue::Services;
 use crate::queue::activities::FreeWorkers;
 use crate::queue::instances::{RejectedCommit, Turn, TurnResult};
 use crate::queue::local_queue::Caller;
-use crate::stored::documents::{Labels, OperatorAction, OutboxIntent};
+use crate::stored::documents::{Labels, OperatorAction, OutboxIntent, dropped_events};
 use crate::stored::payload::Payloads;
 use crate::stored::{admission, custom_status};
 use crate::timing::COMMIT_TIME;
@@ -126,6 +128,32 @@ fn plan_context<'a>(
     }
 }
 
+/// Returns the number of events of a turn that the orchestration drops, because it does not wait for
+/// them yet.
+fn dropped(turn: &Turn, result: &TurnResult) -> usize {
+    let new = &result.history_delta;
+    let raised = |event: &Event| matches!(event.kind, EventKind::ExternalEvent { .. });
+    let (Some(first), Ok(history)) = (new.iter().find(|event| raised(event)), &turn.history) else {
+        return 0;
+    };
+    let is_new_execution = result.execution_id > turn.instance.document.current_execution_id;
+    let before = history.events.iter().filter(|_| !is_new_execution);
+    let dropped = dropped_events(before.chain(new)).into_iter();
+    dropped.filter(|id| *id >= first.event_id).count()
+}
+
+fn report_dropped(instance: &str, dropped: usize) {
+    if dropped > 0 {
+        tracing::warn!(
+            instance,
+            dropped,
+            "the orchestration has dropped events that were raised before it waited for them; \
+             enqueue such events (`Client::enqueue_event`)"
+        );
+        counter!("cdb.provider.events.dropped").increment(dropped as u64);
+    }
+}
+
 /// Commits the turn. Returns the intents to deliver.
 async fn plan_and_send(
     services: &Services,
@@ -140,8 +168,12 @@ async fn plan_and_send(
         ..plan_context(services, turn, result, charge)
     };
     let mut plan = plan(turn, result, &context)?;
+    let dropped = dropped(turn, result);
     match send::send(services, turn, &mut plan).await {
-        Ok(outcome) => Ok(apply_commit(services, turn, result, plan, outcome.as_ref())),
+        Ok(outcome) => {
+            report_dropped(&turn.instance.document.instance_id, dropped);
+            Ok(apply_commit(services, turn, result, plan, outcome.as_ref()))
+        }
         Err(error) => {
             plan.spilling.release(&services.store);
             Err(error)
