@@ -388,9 +388,10 @@ async fn an_activity_that_was_locked_before_the_pause_is_not_handed_out_after_it
         };
         let operator = backend.provider().await;
         with_activity(&operator).await;
-        match is_read_slow {
-            true => network.slow_down(QUERY, SECOND * 8),
-            false => network.answer_late(POINT_WRITE, SECOND * 8),
+        if is_read_slow {
+            network.slow_down(QUERY, SECOND * 8);
+        } else {
+            network.answer_late(POINT_WRITE, SECOND * 8);
         }
         let found = worker.fetch_work_item(lock_time(), SECOND * 30, None, &TagFilter::Any);
         let paused = async {

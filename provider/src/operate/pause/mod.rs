@@ -256,12 +256,14 @@ async fn hold_all(services: &Services, turn: &mut ExclusiveTurn) -> Result<bool>
                 changes.push(Held::Activity(item, patch));
             }
         }
-        match changes.is_empty() {
-            true if !is_awaited => return Ok(may_begin),
-            true => tokio::time::sleep(RETRY_PAUSE).await,
-            // The newest first: workers take the oldest.
-            false => write_all(services, turn, changes, Held::enqueued_at).await?,
+        if changes.is_empty() && !is_awaited {
+            return Ok(may_begin);
         }
+        if changes.is_empty() {
+            tokio::time::sleep(RETRY_PAUSE).await;
+        }
+        // The newest first: workers take the oldest.
+        write_all(services, turn, changes, Held::enqueued_at).await?;
     }
     Err(keeps_changing(&id))
 }

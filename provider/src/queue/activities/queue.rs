@@ -1,6 +1,5 @@
 //! The activities that this process knows: free, prelocked, or running.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_coordination::Runs;
@@ -10,7 +9,7 @@ use duroxide::Event;
 use super::busy_workers::BusyWorkers;
 use super::capability::{ActivityKey, WorkerCapability};
 use super::known::{Activities, KnownActivity};
-use super::reads::WorkerReads;
+use super::reads::{WorkerRead, WorkerReads};
 use super::running::WorkLock;
 use crate::config::CosmosDBProviderConfig;
 use crate::queue::local_queue::{FetchRequest, Guard, LocalQueue, PollNumber, Shared, Won};
@@ -174,9 +173,9 @@ impl ActivityQueue {
         self.reads.note_fetch(instance_id, history);
     }
 
-    /// Returns `Some` if a read of this history precedes the execution of an activity, once per
-    /// fetched activity, with the history if it was read before.
-    pub(crate) fn take_unread(&self, instance_id: &str) -> Option<Option<Arc<Vec<Event>>>> {
+    /// Returns the read of a history if it precedes the execution of an activity, once per fetched
+    /// activity.
+    pub(crate) fn take_unread(&self, instance_id: &str) -> Option<WorkerRead> {
         self.reads.take(instance_id)
     }
 

@@ -24,6 +24,10 @@ struct Expected {
     history: Option<Arc<Vec<Event>>>,
 }
 
+/// A read of a worker, with the history if it was read before.
+#[derive(Debug)]
+pub(crate) struct WorkerRead(pub(crate) Option<Arc<Vec<Event>>>);
+
 impl WorkerReads {
     /// Expects a read, because a worker has fetched an activity of this instance.
     pub(crate) fn note_fetch(&self, instance_id: &str, history: Option<Vec<Event>>) {
@@ -40,9 +44,8 @@ impl WorkerReads {
         entry.history = history.map(Arc::new).or(entry.history.take());
     }
 
-    /// Returns `Some` if a read belongs to a worker, once per fetched activity, with the history if
-    /// it was read before.
-    pub(crate) fn take(&self, instance_id: &str) -> Option<Option<Arc<Vec<Event>>>> {
+    /// Returns the read if it belongs to a worker, once per fetched activity.
+    pub(crate) fn take(&self, instance_id: &str) -> Option<WorkerRead> {
         let mut expected = self.expected.lock();
         let entry = expected.get_mut(instance_id)?;
         let in_time = entry.since.elapsed() < WORKER_READS_WITHIN;
@@ -51,7 +54,7 @@ impl WorkerReads {
         if entry.count == 0 {
             expected.remove(instance_id);
         }
-        in_time.then_some(history)
+        in_time.then_some(WorkerRead(history))
     }
 
     /// Forgets the reads that did not come.
