@@ -1,6 +1,8 @@
 //! Read, change, replace: updates of one document that other writers may change too.
 
-use cdb_model::{Address, Container, KnownPartition, MemberOf, Stored, Target, WriteMark};
+use cdb_model::{
+    Address, Container, Identity, KnownPartition, MemberOf, Stored, Target, WriteMark,
+};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -76,9 +78,10 @@ impl<C: Container> ContainerClient<C> {
         let mut reader = self.clone();
         loop {
             let mut stored = reader.read_existing(&address).await?;
+            let read = stored.identity();
             let result = change(&mut stored.document)?;
-            let Replaced::Lost(error) = self.replace_read(&stored, &mut backoff, until).await?
-            else {
+            let replaced = self.replace_read(&stored, &read, &mut backoff, until);
+            let Replaced::Lost(error) = replaced.await? else {
                 return Ok(result);
             };
             let delay = backoff.delay(None);
@@ -112,11 +115,12 @@ impl<C: Container> ContainerClient<C> {
     async fn replace_read<D: MemberOf<C>>(
         &self,
         stored: &Stored<D>,
+        read: &Identity,
         backoff: &mut Backoff,
         until: Instant,
     ) -> Result<Replaced> {
         let (mark, latest) = (fresh_mark(), self.latest_committed());
-        let replacement = stored.replace().marked(&mark);
+        let replacement = stored.replace_read(read).marked(&mark);
         let mut lost: Option<Error> = None;
         loop {
             let error = match self.run(replacement.clone()).await {
