@@ -28,4 +28,5 @@ mod soft_delete;
 mod splits;
 mod statements;
 mod unique_keys;
+mod stored_forms;
 mod write_times;
