@@ -27,6 +27,6 @@ mod shop;
 mod soft_delete;
 mod splits;
 mod statements;
-mod unique_keys;
 mod stored_forms;
+mod unique_keys;
 mod write_times;
