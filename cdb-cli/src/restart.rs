@@ -1,7 +1,6 @@
 //! The rules of a restart, for the command and the dashboard.
 
 use cdb_provider::Restart;
-use cdb_provider::documents::Status;
 
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
@@ -15,7 +14,7 @@ pub(crate) fn new_id(old: &Row, given: Option<String>) -> String {
 /// # Errors
 /// When the instance is running.
 pub(crate) fn refuse_running(row: &Row) -> Result<(), Failure> {
-    if row.status != Status::Running {
+    if !row.status.has_more() {
         return Ok(());
     }
     Err(Failure::usage(format!(

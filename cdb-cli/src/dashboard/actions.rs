@@ -15,6 +15,7 @@ use crate::exit::Failure;
 use crate::messages::Outcome;
 use crate::restart;
 use crate::view::instances::Row;
+use crate::view::waits;
 
 /// The name for the record of a change.
 const OPERATOR: &str = "the dashboard";
@@ -22,7 +23,7 @@ const OPERATOR: &str = "the dashboard";
 /// The message about a change that succeeded.
 #[derive(Serialize)]
 pub(super) struct Done {
-    done: &'static str,
+    done: String,
 }
 
 #[derive(Deserialize)]
@@ -56,8 +57,10 @@ pub(super) struct Deletion {
 
 type Answer = Result<Json<Done>, Failure>;
 
-fn done(done: &'static str) -> Json<Done> {
-    Json(Done { done })
+fn done(done: &str) -> Json<Done> {
+    Json(Done {
+        done: done.to_owned(),
+    })
 }
 
 pub(super) async fn cancel(
@@ -95,9 +98,16 @@ pub(super) async fn raise(
     Json(Event { event, data }): Json<Event>,
 ) -> Answer {
     let orchestrations = dashboard.orchestrations()?;
-    orchestrations.instance(&id).await?;
+    let instance = orchestrations.instance(&id).await?;
+    let awaited = waits::read_if_intact(orchestrations, &instance).await?;
+    let dropped = awaited.and_then(|awaited| awaited.unless_awaited(&event));
+    let dropped = dropped.map(|waits| {
+        format!(
+            "the event is raised, and dropped unless the instance waits for it by then; {waits}"
+        )
+    });
     orchestrations.client.raise_event(&id, event, data).await?;
-    Ok(done("the event is raised"))
+    Ok(done(dropped.as_deref().unwrap_or("the event is raised")))
 }
 
 pub(super) async fn restart(

@@ -102,7 +102,10 @@ impl Filters {
         let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let attributes = self.attributes.as_deref().unwrap_or_default();
         Ok(instances::ListFilter {
-            statuses: text(&self.status).map(Status::from).into_iter().collect(),
+            statuses: match text(&self.status).map(Status::from) {
+                Some(Status::Running) => instances::RUNNING.to_vec(),
+                status => status.into_iter().collect(),
+            },
             parent: text(&self.parent),
             roots: self.roots,
             created_after: self.after,

@@ -1,12 +1,12 @@
 //! The events of an execution, and the bars of its timeline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
-use cdb_provider::documents::{Durable, HistorySegment};
+use cdb_provider::documents::{Durable, HistorySegment, dropped_events};
 use duroxide::providers::ProviderAdmin;
 use duroxide::{ErrorDetails, Event, build_child_instance_id};
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,9 @@ pub(crate) struct EventRow {
     /// The input, result or error as text.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,
+    /// Whether the event was raised before the orchestration waited for it, so that it was dropped.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub dropped: bool,
     /// The members of the event as duroxide stores them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub data: BTreeMap<String, Value>,
@@ -131,12 +134,17 @@ pub(crate) async fn read(
     } else {
         Vec::new()
     };
+    let dropped = dropped_events(&events);
     let rows = raw.into_iter().take(window.end).skip(window.start);
+    let rows = rows.map(event_row).map(|row| EventRow {
+        dropped: dropped.binary_search(&row.id).is_ok(),
+        ..row
+    });
     Ok(History {
         instance: instance.to_owned(),
         execution,
         total: events.len(),
-        events: rows.map(event_row).collect(),
+        events: rows.collect(),
         bars,
         full: false,
     })
@@ -182,6 +190,7 @@ fn event_row(event: RawEvent) -> EventRow {
         at: Timestamp::from_millis(event.timestamp_ms),
         detail,
         data,
+        dropped: false,
         kind: event.r#type,
         name: event.name,
         of: event.source_event_id,
@@ -270,21 +279,40 @@ fn bar(event: &RawEvent, lane: Lane) -> Bar {
     }
 }
 
-/// Closes the bars of external events. An event has no subscription id, so it closes the first open
-/// bar of its name.
+/// Closes the bars of received events. An event has no subscription id: it belongs to the first
+/// wait of its name that has none. A queued event may be older than the wait, and is kept until a
+/// wait takes it; any other event is dropped if nothing waits for it.
 fn match_raised(events: &[RawEvent], bars: &mut [Bar]) {
-    for event in events
-        .iter()
-        .filter(|event| event.r#type.starts_with("ExternalEvent"))
-    {
+    let kinds = events.iter().map(|event| (event.event_id, &*event.r#type));
+    let kinds: BTreeMap<u64, &str> = kinds.collect();
+    let ends = events.iter();
+    let ends = ends.filter_map(|event| Some((event.source_event_id?, event.event_id)));
+    let ends: BTreeMap<u64, u64> = ends.collect();
+    let mut received = BTreeSet::new();
+    for event in events {
+        let is_queued = match &*event.r#type {
+            "ExternalEvent" => false,
+            "ExternalEventPersistent" => true,
+            _ => continue,
+        };
         let waits = bars.iter_mut().find(|bar| {
+            let is_queue = kinds.get(&bar.event) == Some(&"ExternalSubscribedPersistent");
+            let is_open = if is_queued {
+                !bar.cancelled
+            } else {
+                let end = ends.get(&bar.event).copied();
+                bar.event < event.event_id && end.is_none_or(|end| end > event.event_id)
+            };
             bar.lane == Lane::Event
-                && bar.to.is_none()
+                && is_queue == is_queued
+                && is_open
                 && Some(&bar.name) == event.name.as_ref()
-                && bar.event < event.event_id
+                && !received.contains(&bar.event)
         });
         if let Some(bar) = waits {
-            bar.to = Some(Timestamp::from_millis(event.timestamp_ms));
+            received.insert(bar.event);
+            let at = Timestamp::from_millis(event.timestamp_ms).max(bar.from);
+            bar.to.get_or_insert(at);
         }
     }
 }
@@ -330,7 +358,8 @@ impl EventRow {
     fn cells(&self, full: bool) -> Vec<String> {
         let of = self.of.map(|of| format!(" of #{of}")).unwrap_or_default();
         let name = self.name.as_deref().unwrap_or_default();
-        let what = format!("{}{of} {}", self.kind, short(name, 60));
+        let dropped = if self.dropped { " (dropped)" } else { "" };
+        let what = format!("{}{of} {}{dropped}", self.kind, short(name, 60));
         let detail = if full {
             self.detail.clone()
         } else {

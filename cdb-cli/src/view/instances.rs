@@ -26,6 +26,9 @@ const MOST_EXAMINED: usize = 5_000;
 /// The number of instances that are read at a time when all are read.
 const LARGE_PAGE: usize = 1_000;
 
+/// The statuses of running instances. Between two executions, an instance is running.
+pub(crate) const RUNNING: [Status; 2] = [Status::Running, Status::ContinuedAsNew];
+
 /// The characters of an error in a list.
 const LONGEST_ERROR: usize = 300;
 

@@ -11,6 +11,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream, try_join};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
+use crate::view::instances::RUNNING;
 
 /// The number of bars of the chart.
 const BUCKETS: u64 = 24;
@@ -133,7 +134,7 @@ pub(crate) async fn read(
 ) -> Result<Overview, Failure> {
     let now = container.now();
     let (running, all, ended) = try_join!(
-        count(container, Instance::STATUS.eq(Status::Running)),
+        count(container, Instance::STATUS.is_in(RUNNING)),
         past.all_ended(container),
         ended(container, window, past),
     )?;

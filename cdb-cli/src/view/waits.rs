@@ -110,10 +110,15 @@ fn open_waits(events: &[Event]) -> Result<Vec<Wait>, Failure> {
 }
 
 impl Awaited {
-    /// Returns the names of the external events that the instance waits for.
-    pub(crate) fn event_names(&self) -> Vec<&str> {
+    /// Returns the events that the instance waits for, in words, unless this one is among them.
+    pub(crate) fn unless_awaited(&self, event: &str) -> Option<String> {
         let events = self.waits.iter().filter(|wait| wait.kind == Lane::Event);
-        events.map(|wait| &*wait.name).collect()
+        let names: Vec<&str> = events.map(|wait| &*wait.name).collect();
+        match &*names {
+            names if names.contains(&event) => None,
+            [] => Some("it waits for no event".to_owned()),
+            names => Some(format!("it waits for {}", names.join(", "))),
+        }
     }
 }
 
@@ -133,5 +138,74 @@ impl fmt::Display for Wait {
             _ => write!(f, "event {name}")?,
         }
         write!(f, ", since {}", self.since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the ids of the open waits of a history of these events.
+    fn open(kinds: &[(Option<u64>, EventKind)]) -> Vec<u64> {
+        let events = (1..)
+            .zip(kinds)
+            .map(|(id, (source, kind))| Event::with_event_id(id, "i", 1, *source, kind.clone()));
+        let waits = open_waits(&Vec::from_iter(events)).expect("events are JSON");
+        waits.iter().map(|wait| wait.event).collect()
+    }
+
+    fn name() -> String {
+        "Go".to_owned()
+    }
+
+    fn waits() -> (Option<u64>, EventKind) {
+        (None, EventKind::ExternalSubscribed { name: name() })
+    }
+
+    fn raised() -> (Option<u64>, EventKind) {
+        let (name, data) = (name(), String::new());
+        (None, EventKind::ExternalEvent { name, data })
+    }
+
+    fn dequeues() -> (Option<u64>, EventKind) {
+        (None, EventKind::QueueSubscribed { name: name() })
+    }
+
+    fn queued() -> (Option<u64>, EventKind) {
+        let (name, data) = (name(), String::new());
+        (None, EventKind::QueueEventDelivered { name, data })
+    }
+
+    fn cancels(wait: u64, kind: fn(String) -> EventKind) -> (Option<u64>, EventKind) {
+        (Some(wait), kind("lost a race".to_owned()))
+    }
+
+    #[test]
+    fn a_queued_event_ends_a_later_wait_and_a_raised_one_does_not() {
+        assert_eq!(open(&[queued(), dequeues(), dequeues()]), [3]);
+        assert_eq!(open(&[raised(), waits()]), [2]);
+        assert_eq!(open(&[raised(), waits(), raised()]), [0; 0]);
+    }
+
+    #[test]
+    fn raised_and_queued_events_of_one_name_end_their_own_waits() {
+        assert_eq!(open(&[waits(), dequeues(), queued()]), [1]);
+        assert_eq!(open(&[dequeues(), waits(), raised()]), [1]);
+    }
+
+    #[test]
+    fn a_cancelled_wait_takes_no_later_event() {
+        let queue = |reason| EventKind::QueueSubscriptionCancelled { reason };
+        assert_eq!(
+            open(&[dequeues(), cancels(1, queue), dequeues(), queued()]),
+            [0; 0]
+        );
+        let event = |reason| EventKind::ExternalSubscribedCancelled { reason };
+        assert_eq!(
+            open(&[waits(), cancels(1, event), waits(), raised()]),
+            [0; 0]
+        );
+        // The event has reached the first wait, and went with it.
+        assert_eq!(open(&[waits(), raised(), cancels(1, event), waits()]), [4]);
     }
 }

@@ -1,6 +1,5 @@
 //! `cdb instances cancel`, `delete` and `prune`.
 
-use cdb_provider::documents::Status;
 use clap::Args;
 use duroxide::providers::{InstanceFilter, PruneOptions};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -10,7 +9,7 @@ use super::chosen::{Batches, ENDED};
 use super::report::{CANCELLED, Counts};
 use super::select::State;
 use crate::exit::Failure;
-use crate::view::instances::Row;
+use crate::view::instances::{RUNNING, Row};
 
 /// The number of instances that are changed at the same time.
 pub(super) const CONCURRENT: usize = 16;
@@ -42,11 +41,11 @@ impl Change for Cancel {
     type Report = Counts;
 
     fn select<'a>(&self, of: &Context<'a, Counts>) -> Result<Batches<'a>, Failure> {
-        Ok(of.batches()?.roots().only(&[Status::Running]))
+        Ok(of.batches()?.roots().only(&RUNNING))
     }
 
     fn refuse(&self, row: &Row) -> Result<(), Failure> {
-        if row.status == Status::Running {
+        if row.status.has_more() {
             return Ok(());
         }
         Err(Failure::finding(format!(
@@ -85,7 +84,7 @@ impl Change for Delete {
     }
 
     fn refuse(&self, row: &Row) -> Result<(), Failure> {
-        if row.status != Status::Running || self.force {
+        if !row.status.has_more() || self.force {
             return Ok(());
         }
         Err(Failure::usage(format!(

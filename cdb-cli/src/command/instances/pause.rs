@@ -1,7 +1,6 @@
 //! `cdb instances pause` and `resume`.
 
 use cdb_provider::Extent;
-use cdb_provider::documents::Status;
 use clap::Args;
 use futures::{StreamExt as _, stream};
 
@@ -11,7 +10,7 @@ use super::end::CONCURRENT;
 use super::operator::Operator;
 use super::report::Outcomes;
 use crate::exit::Failure;
-use crate::view::instances::Row;
+use crate::view::instances::{RUNNING, Row};
 
 #[derive(Debug, Args)]
 pub(super) struct Pause {
@@ -45,7 +44,7 @@ impl Tree {
 
     /// Selects no sub-orchestrations beside their parents.
     fn select<'a>(&self, of: &Context<'a, Outcomes>) -> Result<Batches<'a>, Failure> {
-        let running = of.batches()?.only(&[Status::Running]);
+        let running = of.batches()?.only(&RUNNING);
         Ok(if self.tree { running.roots() } else { running })
     }
 }

@@ -131,6 +131,7 @@ impl ReplayInstances {
             ));
         }
         Ok(ListFilter {
+            // Between two executions, there is nothing to replay.
             statuses: vec![Status::Running],
             ..self.filters.at(now)
         })

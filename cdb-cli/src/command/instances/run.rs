@@ -76,7 +76,8 @@ pub(super) struct Raise {
     /// Data of the event
     #[arg(default_value = "")]
     data: String,
-    /// Queue the event: the instance keeps it until the orchestration dequeues it
+    /// Queue the event: the instance keeps it until the orchestration dequeues it. Otherwise, an
+    /// event for which the orchestration does not wait yet is dropped
     #[arg(long)]
     queue: bool,
     /// Check the instance and raise nothing
@@ -202,14 +203,10 @@ impl Raise {
         // The event of an instance that does not exist would stay in the queue.
         let running = orchestrations.running(&self.instance).await?;
         let awaited = waits::read(orchestrations, &running).await?;
-        let names = awaited.event_names();
-        if !names.contains(&&*self.event) {
-            let waits = match &*names {
-                [] => "it waits for no event".to_owned(),
-                names => format!("it waits for {}", names.join(", ")),
-            };
+        if let Some(waits) = awaited.unless_awaited(&self.event).filter(|_| !self.queue) {
             console.remark(&format!(
-                "instance `{}` does not wait for an event `{}` now; {waits}. duroxide keeps the event until the instance waits for it",
+                "instance `{}` does not wait for an event `{}` now; {waits}. duroxide drops an event that nothing waits for; use --queue \
+                 if the orchestration dequeues it",
                 self.instance, self.event
             ))?;
         }

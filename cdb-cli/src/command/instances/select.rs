@@ -17,7 +17,9 @@ use crate::model::Model;
 use crate::orchestrations::Orchestrations;
 use crate::output::{Console, counted};
 use crate::time::parse_span;
-use crate::view::instances::{ListFilter, UnindexedFilter, list, list_all, list_with_waits};
+use crate::view::instances::{
+    ListFilter, RUNNING, UnindexedFilter, list, list_all, list_with_waits,
+};
 use crate::view::unstarted;
 
 /// The number of newest instances whose attributes are named.
@@ -116,12 +118,13 @@ pub(super) enum State {
     Failed,
 }
 
-impl From<State> for Status {
-    fn from(state: State) -> Self {
-        match state {
-            State::Running => Self::Running,
-            State::Completed => Self::Completed,
-            State::Failed => Self::Failed,
+impl State {
+    /// Returns the stored statuses of instances in this state.
+    fn statuses(self) -> &'static [Status] {
+        match self {
+            Self::Running => &RUNNING,
+            Self::Completed => &[Status::Completed],
+            Self::Failed => &[Status::Failed],
         }
     }
 }
@@ -141,10 +144,15 @@ impl Filters {
             && !self.paused
     }
 
+    fn statuses(&self) -> Vec<Status> {
+        let states = self.status.iter();
+        states.flat_map(|state| state.statuses()).cloned().collect()
+    }
+
     /// Returns the filter at a time, from which ages count.
     pub(super) fn at(&self, now: Timestamp) -> ListFilter {
         ListFilter {
-            statuses: self.status.iter().copied().map(Status::from).collect(),
+            statuses: self.statuses(),
             parent: self.parent.clone(),
             created_before: self.older_than.map(|age| now - age),
             created_after: self.newer_than.map(|age| now - age),

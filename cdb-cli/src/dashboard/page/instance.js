@@ -2,7 +2,7 @@
 // each turn, and its open waits grow every second.
 
 import { ask, change, part } from "./ask.js";
-import { content, h, refresh, span, state, table, time, to } from "./dom.js";
+import { content, h, refresh, runs, span, state, table, time, to } from "./dom.js";
 import { watch } from "./live.js";
 import { timeline } from "./timeline.js";
 
@@ -17,7 +17,7 @@ export async function instance(turn, id, parameters, about) {
   const ticking = () => {
     const now = detail.now + performance.now() - readAt;
     refresh(place.waits, waits(detail, now));
-    const running = detail.status === "Running" && history.execution === detail.execution;
+    const running = runs(detail) && history.execution === detail.execution;
     refresh(place.bars, h("h3", {}, `Timeline of execution ${history.execution}`), timeline(history.bars, running && detail.activities, now));
   };
   const draw = async () => {
@@ -44,9 +44,9 @@ export async function instance(turn, id, parameters, about) {
   }
   turn.put(Object.values(place));
   turn.say("");
-  if (detail.status !== "Running") return;
+  if (!runs(detail)) return;
   watch(turn, id, detail.updatedAt, draw);
-  turn.every(1000, async () => { if (detail.status === "Running") ticking(); });
+  turn.every(1000, async () => { if (runs(detail)) ticking(); });
 }
 
 function facts(detail) {
@@ -78,7 +78,7 @@ function actions(turn, detail, path) {
       if (what === "delete") turn.leave("#/instances", done); else if (made) turn.leave(to(made), done); else await turn.again(done);
     } catch (error) { turn.say(error.message, true); }
   };
-  const ended = detail.status !== "Running";
+  const ended = !runs(detail);
   const raise = (event) => { event.preventDefault(); act("raise", Object.fromEntries(new FormData(event.target))); };
   const restart = () => { const as = prompt("Id of the new instance, which starts with the same input", `${detail.id}-restart`); if (as) act("restart", { as }); };
   const awaited = detail.waits.find((wait) => wait.kind === "event");

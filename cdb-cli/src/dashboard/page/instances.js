@@ -1,7 +1,7 @@
 // Pages of instances. The address holds the filters, the order and the start of the page.
 
 import { ask, part } from "./ask.js";
-import { attributes, count, h, label, span, standing, table, time, to } from "./dom.js";
+import { attributes, count, h, label, runs, span, standing, table, time, to } from "./dom.js";
 import { selection } from "./selection.js";
 
 const STATES = ["", "Running", "Completed", "Failed"];
@@ -35,7 +35,6 @@ export async function list(turn, parameters, about) {
 }
 
 const path = (what) => (row) => `instances/${part(row.id)}/${what}`;
-const runs = (row) => row.status === "Running";
 const running = (rows) => {
   const number = rows.filter(runs).length;
   return number ? `, ${number} of them running` : "";
