@@ -105,7 +105,9 @@ impl Provider for CosmosDBProvider {
         // A worker reads the history before each activity. The history cached by the commit that
         // scheduled the activity is sufficient, and the one that the fetch has read.
         if let Some(read) = self.services.activities().take_unread(instance)
-            && let Some(events) = read.0.or_else(|| self.services.instances().history(instance))
+            && let Some(events) = read
+                .0
+                .or_else(|| self.services.instances().history(instance))
         {
             return self.decoded(Ok(Vec::clone(&events))).in_operation("read");
         }

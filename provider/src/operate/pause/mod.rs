@@ -15,6 +15,8 @@ use std::collections::HashSet;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Patch, Query, Timestamp};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 
 use held::{DueAgain, Held, activities, has_held_back, hold, is_awaited, messages, write_all};
 
@@ -62,9 +64,7 @@ pub(crate) async fn pause(
     // A paused instance schedules no more children, so they are known once it is paused.
     let mut open = vec![(root.to_owned(), None)];
     while let Some((id, parent)) = open.pop() {
-        let one = again_if_lost(&id, async || {
-            pause_one(services, &id, parent.clone(), by).await
-        });
+        let one = again_if_lost(&id, || pause_one(services, &id, parent.clone(), by).boxed());
         let one = Box::pin(one).await?;
         may_begin |= one.may_begin;
         if one.is_new {
@@ -99,7 +99,7 @@ pub(crate) async fn resume(services: &Services, root: &str, extent: Extent) -> R
     let mut resumed = Vec::new();
     // Children first: as long as the root is paused, an interrupted resumption finds them again.
     for id in found.into_iter().rev() {
-        let one = again_if_lost(&id, async || resume_one(services, &id).await);
+        let one = again_if_lost(&id, || resume_one(services, &id).boxed());
         if Box::pin(one).await? {
             resumed.push(id);
         }
@@ -107,8 +107,12 @@ pub(crate) async fn resume(services: &Services, root: &str, extent: Extent) -> R
     Ok(resumed)
 }
 
-/// Repeats a change whose lock another process has taken.
-async fn again_if_lost<T>(id: &str, change: impl AsyncFn() -> Result<T>) -> Result<T> {
+/// Repeats a change whose lock another process has taken. The futures are boxed, because those of a
+/// borrowing closure are not `Send` for every lifetime.
+async fn again_if_lost<'a, T>(
+    id: &str,
+    change: impl Fn() -> BoxFuture<'a, Result<T>>,
+) -> Result<T> {
     for _ in 0..LOCKS {
         match change().await {
             Err(Error::LockLost(_)) => {}
