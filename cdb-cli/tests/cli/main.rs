@@ -31,4 +31,5 @@ mod rewind;
 mod round_trips;
 mod schema;
 mod selection;
+mod several;
 mod shop;
