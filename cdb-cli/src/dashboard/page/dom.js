@@ -104,7 +104,7 @@ export function refresh(section, ...nodes) {
 
 export const state = (text, words = text) => h("span", { class: `state ${/^\w+$/.test(text) ? text : ""}` }, words);
 
-const WAITS = { paused: "paused", busy: "busy", runtime: "no runtime", worker: "no worker:", event: "event", timer: "timer", activity: "activity", subOrchestration: "sub-orchestration" };
+const WAITS = { paused: "paused", busy: "busy", runtime: "waits for a runtime", worker: "waits for a worker:", event: "event", timer: "timer", activity: "activity", subOrchestration: "sub-orchestration" };
 
 // The state of an instance in a list: of a running one, what it waits for; of a failed one, with its error.
 export function standing(instance, now) {
