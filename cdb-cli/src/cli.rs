@@ -18,8 +18,9 @@ use crate::env_file::EnvFile;
 use crate::exit::Exit;
 use crate::program::Program;
 
-/// The command for the containers of a program, with its queries and settings. `C` is the container
-/// that was named last: queries and settings are its own.
+/// The command for the containers of a program, with its queries and settings. `C` is the type of the
+/// container that was named last: queries are of this type. Settings are the program's, whatever the
+/// order of the calls.
 ///
 /// ```no_run
 /// use cdb_cli::Cli;
@@ -90,18 +91,15 @@ impl<C: Container> Cli<C> {
     /// query forms that the model declares indexes for.
     #[must_use]
     pub fn query(mut self, name: impl Into<String>, query: impl Explain<C> + 'static) -> Self {
-        self.program
-            .containers
-            .last_mut()
-            .add_query(name.into(), query);
+        self.program.containers.add_query(name.into(), query);
         self
     }
 
-    /// Sets the messaging settings of the container. A redriven dead letter gets the message
-    /// lifetime of these settings.
+    /// Sets the messaging settings of the program. A redriven dead letter gets the message lifetime
+    /// of these settings.
     #[must_use]
     pub fn messaging(mut self, config: MessagingConfig) -> Self {
-        self.program.containers.last_mut().messaging = config;
+        self.program.containers.set(|of| of.messaging = config);
         self
     }
 
@@ -123,7 +121,9 @@ impl<C: Container> Cli<C> {
     /// ```
     #[must_use]
     pub fn orchestrations(mut self, registry: OrchestrationRegistry) -> Self {
-        self.program.containers.last_mut().replay = Some(Replay::new(registry));
+        let replay = Arc::new(Replay::new(registry));
+        let containers = &mut self.program.containers;
+        containers.set(|of| of.replay = Some(replay));
         self
     }
 
@@ -132,7 +132,8 @@ impl<C: Container> Cli<C> {
     /// stored.
     #[must_use]
     pub fn payload_codec(mut self, codec: Arc<dyn PayloadCodec>) -> Self {
-        self.program.containers.last_mut().payload_codec = Some(codec);
+        let containers = &mut self.program.containers;
+        containers.set(|of| of.payload_codec = Some(codec));
         self
     }
 

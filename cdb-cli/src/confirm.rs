@@ -19,12 +19,18 @@ pub(crate) struct Confirmation {
     /// Show the plan and change nothing
     #[arg(long)]
     dry_run: bool,
+    /// Change only what a plan with this digest covers, and nothing if other items match now
+    #[arg(long, value_name = "DIGEST", requires = "yes")]
+    planned: Option<String>,
 }
 
 /// A plan of a destructive command.
 pub(crate) trait Planned: Serialize + fmt::Display {
     /// The number of affected items.
     fn count(&self) -> u64;
+
+    /// The digest of the items; `None` if they are named.
+    fn digest(&self) -> Option<&str>;
 }
 
 /// A plan for instances.
@@ -43,20 +49,36 @@ pub(crate) struct Plan {
 #[derive(Debug, Default)]
 pub(crate) struct PlanDigest(Sha256);
 
-impl PlanDigest {
-    /// Adds an item, by the texts that identify it.
-    pub(crate) fn add(&mut self, texts: &[&str]) {
+/// What identifies an item of a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PlanItem(u128);
+
+impl PlanItem {
+    /// Creates the item that these texts identify.
+    pub(crate) fn of(texts: &[&str]) -> Self {
+        let mut hash = Sha256::new();
         for text in texts {
-            self.0.update(text.len().to_le_bytes());
-            self.0.update(text);
+            hash.update(text.len().to_le_bytes());
+            hash.update(text);
         }
+        Self(half_of(hash))
+    }
+}
+
+/// Returns half of the hash.
+fn half_of(hash: Sha256) -> u128 {
+    let hash = hash.finalize();
+    u128::from_be_bytes(std::array::from_fn(|at| hash[at]))
+}
+
+impl PlanDigest {
+    pub(crate) fn add(&mut self, item: PlanItem) {
+        self.0.update(item.0.to_be_bytes());
     }
 
-    /// Returns half of the hash in hexadecimal digits.
+    /// Returns the digest in hexadecimal digits.
     pub(crate) fn finish(self) -> String {
-        let hash = self.0.finalize();
-        let half = u128::from_be_bytes(std::array::from_fn(|at| hash[at]));
-        format!("{half:032x}")
+        format!("{:032x}", half_of(self.0))
     }
 }
 
@@ -89,6 +111,11 @@ impl Confirmation {
         !self.yes
     }
 
+    /// Returns the digest of the plan that the change is limited to.
+    pub(crate) fn planned(&self) -> Option<&str> {
+        self.planned.as_deref()
+    }
+
     /// Shows the plan and returns the exit code. An empty plan needs no confirmation.
     ///
     /// # Errors
@@ -102,15 +129,41 @@ impl Confirmation {
         if self.dry_run || plan.count() == 0 {
             return Ok(Exit::Ok);
         }
-        Err(Failure::usage(
-            "nothing was changed; pass --yes to make the change, or --dry-run to see the plan only",
-        ))
+        let mut advice =
+            "nothing was changed; pass --yes to make the change, or --dry-run to see the plan only"
+                .to_owned();
+        if let Some(digest) = plan.digest() {
+            advice += "; --yes changes what matches then, --yes --planned ";
+            advice += digest;
+            advice += " only what this plan covers";
+        }
+        Err(Failure::usage(advice))
+    }
+}
+
+/// Checks that what matches now is what the plan of the user covers.
+///
+/// # Errors
+/// When it is not, or the items are named.
+pub(crate) fn check_planned(now: Option<&str>, planned: &str) -> Result<(), Failure> {
+    match now {
+        Some(now) if now == planned => Ok(()),
+        Some(now) => Err(Failure::finding(format!(
+            "nothing was changed: other items match than the plan {planned} covers; the plan is now {now}"
+        ))),
+        None => Err(Failure::usage(
+            "--planned is for a selection; named items are the plan, so leave it out",
+        )),
     }
 }
 
 impl Planned for Plan {
     fn count(&self) -> u64 {
         self.count
+    }
+
+    fn digest(&self) -> Option<&str> {
+        self.digest.as_deref()
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) struct Connection {
         env = "COSMOS_TOKEN_COMMAND",
         hide_env_values = true
     )]
-    token_command: Option<String>,
+    token_command: Option<Secret>,
     /// The keys of payloads, ID=BASE64, separated by commas. Prefer the variable
     #[arg(
         long,
@@ -160,7 +160,7 @@ impl Connection {
             builder = builder.accept_invalid_certificates_on_loopback(true);
         }
         builder = match (&self.token_command, &self.token, account.key()) {
-            (Some(command), ..) => builder.credential(TokenCommand::new(command.clone())),
+            (Some(Secret(command)), ..) => builder.credential(TokenCommand::new(command.clone())),
             (None, Some(Secret(token)), _) => builder.credential(StaticToken::new(token)?),
             (None, None, Some(key)) => builder.credential(MasterKey::new(key)?),
             (None, None, None) if builder.is_loopback() => {
@@ -173,7 +173,9 @@ impl Connection {
             }
         };
         let deadline = Duration::from_secs(self.timeout.max(1));
-        let retry = RetryConfig::default().with_deadline(deadline);
+        let retry = RetryConfig::default()
+            .with_deadline(deadline)
+            .with_opening_deadline(deadline);
         let client = builder
             .application("cdb-cli")
             .retry(retry.with_attempt_timeout(deadline.min(Duration::from_secs(10))))
@@ -224,10 +226,22 @@ impl Connection {
         account.endpoint().unwrap_or_default().to_owned()
     }
 
+    /// Returns `true` for a loopback address without a token.
+    pub(crate) fn has_emulator_key(&self) -> bool {
+        self.is_loopback() && self.token.is_none() && self.token_command.is_none()
+    }
+
     /// Returns `true` for a loopback address, as emulators have.
     pub(crate) fn is_loopback(&self) -> bool {
         CosmosClient::builder(self.shown_endpoint()).is_loopback()
     }
+}
+
+/// Whether the arguments of a command name an emulator by its key.
+pub(crate) fn has_emulator_key(leaf: &clap::ArgMatches) -> bool {
+    use clap::FromArgMatches as _;
+    let has_connection = leaf.try_contains_id("endpoint").is_ok();
+    has_connection && Connection::from_arg_matches(leaf).is_ok_and(|given| given.has_emulator_key())
 }
 
 /// Whether an argument with this id is an option of the connection.

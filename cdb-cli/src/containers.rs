@@ -2,18 +2,19 @@
 
 use std::ffi::OsStr;
 
-use cdb_model::{Container, Document};
+use cdb_model::{Container, Document, Explain};
 use cdb_provider::coordination::{MessageDocument, PartDocument};
 use cdb_provider::documents::Durable;
 use cdb_work::WorkMessage;
 use clap::builder::PossibleValuesParser;
+use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command};
 
 use crate::connection::Connection;
-use crate::model::Model;
+use crate::model::{Model, NamedQuery, Settings};
 
 /// The id of the option `--container`.
-const CONTAINER: &str = "container";
+pub(crate) const CONTAINER: &str = "container";
 
 /// Whether a container can hold what a command is about.
 fn is_about(command: &str, model: &Model) -> bool {
@@ -49,12 +50,35 @@ impl Containers {
     }
 
     pub(crate) fn add<C: Container>(&mut self, name: String) {
-        self.others.push(Model::of::<C>(name));
+        let mut added = Model::of::<C>(name);
+        added.settings = self.first.settings.clone();
+        let same_type = self.all().find(|model| model.name == C::NAME);
+        if let Some(other) = same_type {
+            added.queries.clone_from(&other.queries);
+        }
+        self.others.push(added);
     }
 
-    /// Returns the container that was added last.
-    pub(crate) fn last_mut(&mut self) -> &mut Model {
-        self.others.last_mut().unwrap_or(&mut self.first)
+    /// Changes the settings of the program.
+    pub(crate) fn set(&mut self, change: impl FnOnce(&mut Settings)) {
+        change(&mut self.first.settings);
+        for other in &mut self.others {
+            other.settings = self.first.settings.clone();
+        }
+    }
+
+    /// Adds a query of the program to the containers of its type.
+    pub(crate) fn add_query<C: Container>(
+        &mut self,
+        name: String,
+        query: impl Explain<C> + 'static,
+    ) {
+        let query = NamedQuery::new(name, query);
+        for model in std::iter::once(&mut self.first).chain(&mut self.others) {
+            if model.name == C::NAME {
+                model.queries.push(query.clone());
+            }
+        }
     }
 
     /// Returns the command whose options choose among these containers: a program with one container
@@ -104,22 +128,31 @@ impl Containers {
         };
         match default {
             Some(model) => arg.default_value(model.container.clone()),
-            // The parser refuses an empty value and lists the names.
-            None => arg.default_value("").hide_default_value(true),
+            // `chosen` asks for it: here the option of a parent command would be asked for too.
+            None => arg.default_value(None::<&'static str>),
         }
     }
 
-    /// Returns the container that the options choose.
-    pub(crate) fn chosen(&self, matches: &ArgMatches) -> &Model {
-        let mut leaf = matches;
-        while let Some((_, inner)) = leaf.subcommand() {
-            leaf = inner;
+    /// Returns the container that the arguments of a subcommand choose.
+    ///
+    /// # Errors
+    /// When the command needs a container, and neither an option nor a variable chooses one.
+    pub(crate) fn chosen(&self, leaf: &ArgMatches) -> Result<&Model, clap::Error> {
+        let Ok(name) = leaf.try_get_one::<String>(CONTAINER) else {
+            // The command has no such option.
+            return Ok(&self.first);
+        };
+        if let Some(name) = name {
+            let mut others = self.others.iter();
+            let other = others.find(|model| model.container == *name);
+            return Ok(other.unwrap_or(&self.first));
         }
-        let name = leaf.try_get_one::<String>(CONTAINER).ok().flatten();
-        let mut others = self.others.iter();
-        others
-            .find(|model| Some(&model.container) == name)
-            .unwrap_or(&self.first)
+        let names: Vec<&str> = self.all().map(|model| &*model.container).collect();
+        let message = format!(
+            "the program has several containers; choose one with --container (or COSMOS_CONTAINER): {}",
+            names.join(", ")
+        );
+        Err(Command::new("").error(ErrorKind::MissingRequiredArgument, message))
     }
 
     /// Returns the name of two containers.

@@ -28,7 +28,7 @@ type OpenMessages = fn(
     &ContainerDefinition,
     MessagingConfig,
 ) -> Result<Option<Arc<dyn Messages>>, Failure>;
-type Explained = Box<dyn Fn(&IndexingPolicy) -> Explanation + Send + Sync>;
+type Explained = Arc<dyn Fn(&IndexingPolicy) -> Explanation + Send + Sync>;
 
 /// A migration of any container.
 #[async_trait]
@@ -49,6 +49,17 @@ impl<C: Container> MigrationSteps for Migration<C> {
     }
 }
 
+/// The settings of a program, which all its containers have.
+#[derive(Clone, Default)]
+pub(crate) struct Settings {
+    /// The messaging settings.
+    pub messaging: MessagingConfig,
+    /// The orchestrations of the program.
+    pub replay: Option<Arc<Replay>>,
+    /// The codec of payloads; by default that of the keys in `COSMOS_PAYLOAD_KEYS`.
+    pub payload_codec: Option<Arc<dyn PayloadCodec>>,
+}
+
 /// A container type.
 pub(crate) struct Model {
     /// The name of the container.
@@ -58,13 +69,8 @@ pub(crate) struct Model {
     pub discriminator: &'static str,
     pub documents: &'static [&'static DocumentShape],
     pub definition: ContainerDefinition,
-    /// The messaging settings of the container.
-    pub messaging: MessagingConfig,
-    /// The orchestrations of the program.
-    pub replay: Option<Replay>,
-    /// The codec of payloads; by default that of the keys in `COSMOS_PAYLOAD_KEYS`.
-    pub payload_codec: Option<Arc<dyn PayloadCodec>>,
-    queries: Vec<NamedQuery>,
+    pub settings: Settings,
+    pub queries: Vec<NamedQuery>,
     create: fn(DatabaseClient, String) -> Creating,
     live: fn(DatabaseClient, String) -> Reading,
     messages: OpenMessages,
@@ -73,12 +79,20 @@ pub(crate) struct Model {
 }
 
 /// A query with the name to show.
+#[derive(Clone)]
 pub(crate) struct NamedQuery {
     pub name: String,
     explain: Explained,
 }
 
 impl NamedQuery {
+    pub(crate) fn new<C: Container>(name: String, query: impl Explain<C> + 'static) -> Self {
+        Self {
+            name,
+            explain: Arc::new(move |policy| query.explain(policy)),
+        }
+    }
+
     /// Explains which indexes of a policy serve the query.
     pub(crate) fn explain(&self, policy: &IndexingPolicy) -> Explanation {
         (self.explain)(policy)
@@ -89,7 +103,7 @@ impl Model {
     pub(crate) fn of<C: Container>(container: String) -> Self {
         let forms = QueryForm::of::<C>().into_iter().map(|form| NamedQuery {
             name: form.to_string(),
-            explain: Box::new(move |policy| form.explain(policy)),
+            explain: Arc::new(move |policy| form.explain(policy)),
         });
         Self {
             container,
@@ -97,9 +111,7 @@ impl Model {
             discriminator: C::DISCRIMINATOR,
             documents: C::DOCUMENTS,
             definition: C::definition(),
-            messaging: MessagingConfig::default(),
-            replay: None,
-            payload_codec: None,
+            settings: Settings::default(),
             queries: forms.collect(),
             create: |database, name| {
                 Box::pin(async move {
@@ -129,22 +141,6 @@ impl Model {
             },
             live: |database, name| Box::pin(async move { database.definition::<C>(&name).await }),
         }
-    }
-
-    /// Adds a query of the program.
-    pub(crate) fn add_query<C: Container>(
-        &mut self,
-        name: String,
-        query: impl Explain<C> + 'static,
-    ) {
-        self.queries.push(NamedQuery {
-            name,
-            explain: Box::new(move |policy| query.explain(policy)),
-        });
-    }
-
-    pub(crate) fn queries(&self) -> &[NamedQuery] {
-        &self.queries
     }
 
     /// Returns the queries that the policy `actual` serves less well than `expected`, each with its
@@ -209,7 +205,7 @@ impl Model {
         name: &str,
         live: &ContainerDefinition,
     ) -> Result<Option<Arc<dyn Messages>>, Failure> {
-        (self.messages)(database, name, live, self.messaging)
+        (self.messages)(database, name, live, self.settings.messaging)
     }
 
     /// Checks that the container holds orchestrations.

@@ -92,11 +92,12 @@ impl Orchestrations {
 
     /// Whether the instance exists or its start is queued.
     pub(crate) async fn is_known(&self, id: &str) -> Result<bool, Failure> {
-        let found = self.container.read(&InstanceKey::new(id)).await?;
-        if found.is_some_and(|instance| instance.is_created()) {
+        // First the queue: the batch that creates the instance deletes the message.
+        if !self.queued(id).await?.is_empty() {
             return Ok(true);
         }
-        Ok(!self.queued(id).await?.is_empty())
+        let found = self.container.read(&InstanceKey::new(id)).await?;
+        Ok(found.is_some_and(|instance| instance.is_created()))
     }
 
     /// Reads the messages for an instance that are not consumed.
@@ -187,7 +188,7 @@ pub(crate) fn payload_codec(
     connection: &Connection,
     model: &Model,
 ) -> Result<Option<Arc<dyn PayloadCodec>>, Failure> {
-    match &model.payload_codec {
+    match &model.settings.payload_codec {
         Some(codec) => Ok(Some(codec.clone())),
         None => connection.payload_codec(),
     }

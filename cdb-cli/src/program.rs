@@ -6,13 +6,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use futures::future::LocalBoxFuture;
 
 use crate::args::{Args, Command};
 use crate::color::Terminal;
 use crate::command;
-#[cfg(feature = "mcp")]
 use crate::connection;
 use crate::containers::{Containers, reorder};
 use crate::env_file::EnvFile;
@@ -20,7 +20,9 @@ use crate::examples;
 use crate::exit::{Exit, Failure};
 #[cfg(feature = "mcp")]
 use crate::mcp;
+use crate::model::Model;
 use crate::output::Console;
+use crate::remedy;
 
 /// The command of a program, without the types of its containers.
 pub(crate) struct Program {
@@ -88,16 +90,29 @@ impl Program {
         let arguments = reorder(arguments, &command);
         let parsed = command.try_get_matches_from_mut(arguments);
         let parsed = parsed.and_then(|matches| {
+            let model = self.containers.chosen(leaf(&matches))?;
             let args = Args::from_arg_matches(&matches)?;
-            Ok((args, matches))
+            Ok((args, model, matches))
         });
-        let (args, matches) = match parsed {
+        let (args, model, matches) = match parsed {
             Ok(parsed) => parsed,
             Err(error) => return show_usage(&error.format(&mut command), out, err),
         };
         let mut console = Console::new(out, err, args.json, terminal, &program);
-        let result = self.dispatch(args.command, &matches, &mut console).await;
-        result.unwrap_or_else(|failure| {
+        let leaf = leaf(&matches);
+        if is_anonymous(leaf) {
+            let remark = "the record of this change will say `unknown`; pass --by NAME";
+            // Standard error is only for remarks and errors: the change itself goes on.
+            let _ = console.remark(remark);
+        }
+        let is_emulator = connection::has_emulator_key(leaf);
+        let result = self
+            .dispatch(args.command, model, &matches, &mut console)
+            .await;
+        result.unwrap_or_else(|mut failure| {
+            failure.remedy = failure
+                .remedy
+                .map(|remedy| remedy::here(remedy, is_emulator));
             if !failure.message.is_empty() {
                 // Standard error itself failed: there is no other stream for this error.
                 let _ = console.failure(&failure);
@@ -116,10 +131,10 @@ impl Program {
     async fn dispatch(
         &self,
         command: Command,
+        model: &Model,
         matches: &ArgMatches,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let model = self.containers.chosen(matches);
         match command {
             Command::Policy(args) => command::policy::run(&args, model, console).await,
             Command::Model(args) => command::model::run(&args, model, console),
@@ -189,6 +204,23 @@ impl Program {
             mcp::Answer { exit, out, err }
         })
     }
+}
+
+/// Returns the arguments of the innermost subcommand.
+fn leaf(matches: &ArgMatches) -> &ArgMatches {
+    matches
+        .subcommand()
+        .map_or(matches, |(_, inner)| leaf(inner))
+}
+
+/// Whether a command records its operator, whose name is not known.
+fn is_anonymous(leaf: &ArgMatches) -> bool {
+    let is_plan = leaf
+        .try_get_one::<bool>("dry_run")
+        .is_ok_and(|given| given == Some(&true));
+    !is_plan
+        && leaf.try_contains_id("by").is_ok()
+        && leaf.value_source("by") == Some(ValueSource::DefaultValue)
 }
 
 /// Writes a help text to `out`, or a usage error to `err`.
@@ -288,5 +320,62 @@ mod tests {
         assert_eq!(schema("instances_list")["required"], json!([]));
         let model = &results[2]["structuredContent"];
         assert_eq!(model["container"], "Ledger", "{model}");
+    }
+
+    /// Returns a value that the parser of an argument takes.
+    fn example(tool: &str, argument: &str, schema: &Value) -> Value {
+        let text = match (tool, argument) {
+            (_, "container") => "west",
+            ("deadletters_show", _) => "intent-turn-1@order-3",
+            ("limits_set" | "limits_remove", _) => "tenant=*",
+            _ => "order-1",
+        };
+        match schema["type"].as_str() {
+            Some("integer") => json!(1),
+            Some("array") => json!([text]),
+            _ => json!(text),
+        }
+    }
+
+    #[tokio::test]
+    async fn every_tool_takes_the_container_of_a_program_with_two() {
+        let mut containers = Containers::new::<Durable>("east".to_owned());
+        containers.add::<Durable>("west".to_owned());
+        let program = Program {
+            containers,
+            env_file: EnvFile::default(),
+        };
+        let tools = mcp::Tools::new(program.command("cdb"), true, Vec::new());
+        let mut requests = vec![(
+            "initialize",
+            json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "a test", "version": "1" } }),
+        )];
+        let mut names = Vec::new();
+        for tool in tools.described().iter() {
+            let schema = Value::Object((*tool.input_schema).clone());
+            let properties = &schema["properties"];
+            let required = schema["required"].as_array().expect("a list").iter();
+            let mut arguments = serde_json::Map::new();
+            for name in required.filter_map(Value::as_str).chain(["container"]) {
+                let value = example(&tool.name, name, &properties[name]);
+                arguments.insert(name.to_owned(), value);
+            }
+            if properties.get("all").is_some() && properties.get("names").is_some() {
+                arguments.insert("all".to_owned(), json!(true));
+            }
+            let params = json!({ "name": tool.name, "arguments": arguments });
+            requests.push(("tools/call", params));
+            names.push(tool.name.to_string());
+        }
+        let (client, server) = duplex(1 << 20);
+        let serving = program.serve_tools(true, Vec::new(), "shop", split(server));
+        let (_, results) = tokio::join!(serving, ask(client, &requests));
+        assert!(names.len() > 30, "{names:?}");
+        for (name, result) in names.iter().zip(&results[1..]) {
+            let text = result["content"].to_string();
+            assert!(!text.contains("'--container"), "{name}: {text}");
+            assert!(!text.contains("one with --container"), "{name}: {text}");
+            assert!(!text.contains("unexpected argument"), "{name}: {text}");
+        }
     }
 }

@@ -25,6 +25,20 @@ pub(crate) const NO_ACCOUNT: &str = if cfg!(feature = "emulator") {
     "pass --endpoint or set COSMOS_ENDPOINT; an emulator is usually at http://localhost:8081"
 };
 
+/// The remedy for a key or token that the service does not accept.
+const UNAUTHORIZED: &str = "copy a key from the portal (Keys) to COSMOS_KEY, or sign in again for a new token; a regenerated key no longer works";
+
+/// The same for an emulator.
+const EMULATOR_KEY: &str = "leave out --key and unset COSMOS_KEY: an emulator has a well-known key, which is the default; or give the key that it was started with";
+
+/// Returns the remedy for the key of an emulator, or for another credential.
+pub(crate) fn here(remedy: &'static str, is_emulator: bool) -> &'static str {
+    match remedy {
+        UNAUTHORIZED if is_emulator => EMULATOR_KEY,
+        other => other,
+    }
+}
+
 /// Returns a remedy for a user who calls the command `program`.
 pub(crate) fn for_program(remedy: &str, program: &str) -> String {
     remedy.replace(PROGRAM, program)
@@ -33,9 +47,7 @@ pub(crate) fn for_program(remedy: &str, program: &str) -> String {
 /// Returns the remedy for an error of the service, or `None` when none is known.
 pub(crate) fn of(error: &Error) -> Option<&'static str> {
     let remedy = match error.kind() {
-        ErrorKind::Unauthorized => {
-            "copy a key from the portal (Keys) to COSMOS_KEY, or sign in again for a new token; a regenerated key no longer works"
-        }
+        ErrorKind::Unauthorized => UNAUTHORIZED,
         ErrorKind::Forbidden => {
             "grant this identity the permission, and check the account's firewall and its `disableLocalAuth`"
         }

@@ -5,6 +5,7 @@
 //! expired.
 
 use std::fmt;
+use std::io::IsTerminal as _;
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,9 +16,6 @@ use tokio::process::Command;
 
 /// The time limit of a command. `az` starts slowly.
 const TIMEOUT: Duration = Duration::from_secs(60);
-
-/// The maximum length of a command's error output in an error message.
-const MAX_ERROR_CHARACTERS: usize = 500;
 
 /// A given token. It is not renewed.
 pub(crate) struct StaticToken(Authorization);
@@ -79,7 +77,9 @@ impl Credential for TokenCommand {
             return Ok(token.clone());
         }
         let token = output(&self.command).await.map_err(|why| {
-            Error::unauthorized(format!("`{}` returned no token: {why}", self.command))
+            Error::unauthorized(format!(
+                "the token command (--token-command, COSMOS_TOKEN_COMMAND) returned no token: {why}"
+            ))
         })?;
         let mut cache = self.cache();
         cache.runs += 1;
@@ -98,33 +98,43 @@ impl Credential for TokenCommand {
 
 impl fmt::Debug for TokenCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TokenCommand")
-            .field("command", &self.command)
-            .finish_non_exhaustive()
+        f.debug_struct("TokenCommand").finish_non_exhaustive()
     }
 }
 
 /// Runs a command in the system's shell and returns the token that it prints, or the reason why
-/// there is none.
+/// there is none. The reason holds nothing that the command has printed and not the command itself:
+/// they may contain secrets, and errors reach logs and clients of `mcp`. A terminal shows the error
+/// output.
 async fn output(command: &str) -> Result<String, String> {
     let (shell, flag) = if cfg!(windows) {
         ("cmd", "/C")
     } else {
         ("sh", "-c")
     };
+    let errors = if std::io::stderr().is_terminal() {
+        Stdio::inherit()
+    } else {
+        Stdio::null()
+    };
     let run = Command::new(shell)
         .args([flag, command])
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(errors)
         .kill_on_drop(true)
-        .output();
+        .spawn()
+        .map_err(|error| error.to_string())?
+        .wait_with_output();
     let ended = tokio::time::timeout(TIMEOUT, run)
         .await
         .map_err(|_| format!("it did not finish within {} s", TIMEOUT.as_secs()))?
         .map_err(|error| error.to_string())?;
     if !ended.status.success() {
-        let errors = String::from_utf8_lossy(&ended.stderr);
-        let errors: String = errors.trim().chars().take(MAX_ERROR_CHARACTERS).collect();
-        return Err(format!("{}: {errors}", ended.status));
+        return Err(format!(
+            "{}; run it in a terminal to see its errors",
+            ended.status
+        ));
     }
     let token = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
     if token.is_empty() || token.contains(char::is_whitespace) {
@@ -138,20 +148,23 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_command_prints_the_token_or_its_error_is_reported() {
+    async fn a_command_prints_the_token_or_its_failure_is_reported_without_its_output() {
         assert_eq!(output("echo abc.def").await.as_deref(), Ok("abc.def"));
         for (command, reason) in [
             (
-                "echo please run az login >&2; exit 3",
-                "please run az login",
+                "echo hunter2; echo hunter2 >&2; exit 3",
+                "exit status: 3; run it in a terminal",
             ),
             ("true", "the token alone"),
-            ("echo '{ \"accessToken\": \"x\" }'", "the token alone"),
-            ("cdb-no-such-program", "not found"),
+            ("echo '{ \"accessToken\": \"hunter2\" }'", "the token alone"),
+            ("cdb-no-such-program hunter2", "exit status: 127"),
         ] {
             let refused = output(command).await.unwrap_err();
             assert!(refused.contains(reason), "{command}: {refused}");
+            assert!(!refused.contains("hunter2"), "{command}: {refused}");
         }
+        let command = TokenCommand::new("exit 3 # hunter2".to_owned());
+        assert!(!format!("{command:?}").contains("hunter2"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A request before it is sent: operation, resource, headers, body, and whether it may be repeated.
 
 use bytes::Bytes;
-use cdb_model::{ETag, PartitionKey};
+use cdb_model::{AnyPartitionKey, ETag, PartitionKey};
 use http::header::{CONTENT_TYPE, IF_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
@@ -95,6 +95,13 @@ impl Request {
         }
         self.partition = Some(key.clone());
         self.header_value(header::PARTITION_KEY, &key.to_header())
+    }
+
+    /// Addresses the partition of a document of any program. One that no document of a model can have
+    /// is not located.
+    pub(crate) fn in_any_partition(mut self, key: &AnyPartitionKey) -> Result<Self> {
+        self.partition = key.known().cloned();
+        self.header_value(header::PARTITION_KEY, key.to_header())
     }
 
     pub(crate) fn in_range(self, range: &str) -> Result<Self> {

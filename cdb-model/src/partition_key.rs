@@ -6,6 +6,7 @@
 use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value};
 
 use crate::limits::{MAX_EXACT_INTEGER, MAX_PARTITION_KEY_LEVELS};
 
@@ -222,9 +223,124 @@ impl From<&PartitionKey> for PartitionKey {
     }
 }
 
+/// The partition key of any stored document. Unlike [`PartitionKey`], it can have levels that are
+/// null, missing, or numbers with a fraction: documents of other programs have them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AnyPartitionKey {
+    header: String,
+    known: Option<PartitionKey>,
+}
+
+impl AnyPartitionKey {
+    /// Reads the values at the paths of the container's definition. A missing value is a level too.
+    ///
+    /// # Errors
+    /// Returns the path with an object or an array, which no key can contain.
+    pub fn of(document: &Value, paths: &[String]) -> Result<Self, String> {
+        let mut header = String::from("[");
+        let mut known = Vec::with_capacity(paths.len());
+        for (level, path) in paths.iter().enumerate() {
+            if level > 0 {
+                header.push(',');
+            }
+            let value = value_at(document, path);
+            match value {
+                // The form of a missing value: azure-cosmos-dotnet-v3 `PartitionKey.None`.
+                None => header.push_str("{}"),
+                Some(Value::String(text)) => write_ascii_json(&mut header, text),
+                Some(Value::Number(number)) => header.push_str(&number_text(number)),
+                Some(Value::Object(_) | Value::Array(_)) => return Err(path.clone()),
+                Some(other) => header.push_str(&other.to_string()),
+            }
+            known.extend(value.and_then(|value| PartitionKeyValue::deserialize(value).ok()));
+        }
+        header.push(']');
+        let known = (known.len() == paths.len()).then(|| PartitionKey::from_values(known));
+        Ok(Self {
+            header,
+            known: known.filter(PartitionKey::is_exact),
+        })
+    }
+
+    /// Returns the key as the documents of a model have it; `None` if no document can have it.
+    pub fn known(&self) -> Option<&PartitionKey> {
+        self.known.as_ref()
+    }
+
+    /// Whether the document has none of the levels.
+    pub fn is_missing(&self) -> bool {
+        let levels = self.header.trim_matches(['[', ']']).split(',');
+        levels.into_iter().all(|level| level == "{}")
+    }
+
+    /// Returns the value of the header `x-ms-documentdb-partitionkey`: a JSON array in ASCII.
+    pub fn to_header(&self) -> &str {
+        &self.header
+    }
+}
+
+impl From<PartitionKey> for AnyPartitionKey {
+    fn from(key: PartitionKey) -> Self {
+        Self {
+            header: key.to_header(),
+            known: Some(key),
+        }
+    }
+}
+
+impl<A: PartitionKeyPart> From<A> for AnyPartitionKey {
+    fn from(value: A) -> Self {
+        PartitionKey::from(value).into()
+    }
+}
+
+/// Returns the number as the service stores it, so that equal numbers have equal texts.
+fn number_text(number: &Number) -> String {
+    match number.as_f64() {
+        Some(double) => double.to_string(),
+        None => number.to_string(),
+    }
+}
+
+/// Returns the value at a path such as `/user/id` or `/"order no"`.
+fn value_at<'a>(document: &'a Value, path: &str) -> Option<&'a Value> {
+    let (mut value, mut rest) = (document, path);
+    while let Some(name) = rest.strip_prefix('/') {
+        let quote = name
+            .chars()
+            .next()
+            .filter(|first| matches!(first, '"' | '\''));
+        let (name, after) = match quote {
+            Some(quote) => name[1..].split_once(quote)?,
+            None => name.split_at(name.find('/').unwrap_or(name.len())),
+        };
+        (value, rest) = (value.get(name)?, after);
+    }
+    Some(value)
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn the_key_of_any_document_is_read_at_the_paths() {
+        let paths = ["/a".to_owned(), "/b/c".to_owned(), "/\"d e\"".to_owned()];
+        let header = |document: Value| AnyPartitionKey::of(&document, &paths);
+        let known = header(json!({ "a": "é", "b": { "c": 7.0 }, "d e": true })).unwrap();
+        assert_eq!(known.to_header(), r#"["\u00e9",7,true]"#);
+        let odd = header(json!({ "a": null, "b": { "c": 1.5 } })).unwrap();
+        assert_eq!(odd.to_header(), "[null,1.5,{}]");
+        assert_eq!((odd.known(), odd.is_missing()), (None, false));
+        let same = header(json!({ "a": "x", "b": { "c": 7 }, "d e": "z" })).unwrap();
+        let key = PartitionKey::from(("x", 7, "z"));
+        assert_eq!(same.known(), Some(&key));
+        assert_eq!(same, key.into());
+        assert!(header(json!({ "b": 1 })).unwrap().is_missing());
+        assert_eq!(header(json!({ "a": [1] })), Err("/a".to_owned()));
+    }
 
     #[test]
     fn the_header_is_ascii_json() {

@@ -20,8 +20,7 @@ pub(crate) struct DashboardArgs {
     /// Port on the loopback address; 0 for any free port
     #[arg(long, value_name = "PORT", default_value_t = 8090)]
     port: u16,
-    /// Let the page cancel, raise, rewind, restart, delete, redrive and discard; the printed address then
-    /// contains a token
+    /// Let the page cancel, pause, raise, rewind, restart, delete, redrive and discard
     #[arg(long)]
     allow_actions: bool,
 }
@@ -55,12 +54,9 @@ pub(crate) async fn run(
 ) -> Result<Exit, Failure> {
     // A missing account or container fails here rather than in the page.
     let holdings = Holdings::open(&args.connection, model).await?;
-    let token = args.allow_actions.then(Token::random);
-    let fragment = token
-        .as_ref()
-        .map(|token| format!("#token={}", token.as_str()))
-        .unwrap_or_default();
-    let dashboard = Dashboard::new(holdings, token)?;
+    let token = Token::random();
+    let fragment = format!("#token={}", token.as_str());
+    let dashboard = Dashboard::new(holdings, token, args.allow_actions)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .await
         .map_err(|error| {

@@ -7,7 +7,7 @@ use cdb_model::Timestamp;
 use clap::Args;
 use serde::{Serialize, Serializer};
 
-use crate::confirm::{Confirmation, PlanDigest, Planned};
+use crate::confirm::{Confirmation, PlanDigest, PlanItem, Planned, check_planned};
 use crate::dead_letters::Action;
 use crate::exit::{Exit, Failure};
 use crate::messages::Outcome;
@@ -121,6 +121,9 @@ impl<N: Name> Chosen<N> {
         if self.confirmation.is_missing() {
             return self.confirmation.stop(&plan, console);
         }
+        if let Some(planned) = self.confirmation.planned() {
+            check_planned(plan.digest(), planned)?;
+        }
         let mut done = Done {
             action: match action {
                 Action::Redrive => "redrove",
@@ -166,7 +169,7 @@ impl<N: Name> Which<N> {
         let digest = self.all.then(|| {
             let mut digest = PlanDigest::default();
             for name in all {
-                digest.add(&[&name.to_string()]);
+                digest.add(PlanItem::of(&[&name.to_string()]));
             }
             digest.finish()
         });
@@ -192,6 +195,10 @@ impl<T: Serialize> Serialize for Member<T> {
 impl<F: FailedMessages> Planned for Plan<F> {
     fn count(&self) -> u64 {
         self.count
+    }
+
+    fn digest(&self) -> Option<&str> {
+        self.digest.as_deref()
     }
 }
 

@@ -70,7 +70,7 @@ pub(super) async fn about(State(dashboard): App) -> Json<About> {
         database: container.database().to_owned(),
         container: container.name().to_owned(),
         model: dashboard.holdings.model,
-        actions: dashboard.token.is_some(),
+        actions: dashboard.allows_actions,
         views: dashboard.views(),
     })
 }

@@ -1,5 +1,5 @@
-//! Access control: every request must name this machine as its host, and a change must carry the
-//! token.
+//! Access control: every request must name this machine as its host, and one for data or a change
+//! must carry the token: other users of this machine reach the port too.
 
 use std::sync::Arc;
 
@@ -54,26 +54,38 @@ fn rejection(dashboard: &Dashboard, request: &Request) -> Option<(StatusCode, &'
             "the dashboard accepts requests to localhost only",
         ));
     }
-    if request.uri().path().starts_with("/api/") && is_from_another_page(headers) {
+    let is_read = method == Method::GET || method == Method::HEAD;
+    if is_read && !request.uri().path().starts_with("/api/") {
+        // The files of the page are public.
+        return None;
+    }
+    if is_from_another_page(headers) {
         return Some((
             StatusCode::FORBIDDEN,
             "pages of other origins cannot read the dashboard",
         ));
     }
-    if method == Method::GET || method == Method::HEAD {
-        return None;
-    }
-    match &dashboard.token {
-        None => Some((
-            StatusCode::FORBIDDEN,
-            "the dashboard is read-only; start it with --allow-actions",
-        )),
-        Some(token) if !token.matches(headers.get(TOKEN)) => Some((
+    if !dashboard.token.matches(token(request)) {
+        return Some((
             StatusCode::FORBIDDEN,
             "the request has no valid token; open the address that the terminal shows",
-        )),
-        Some(_) => None,
+        ));
     }
+    (!is_read && !dashboard.allows_actions).then_some((
+        StatusCode::FORBIDDEN,
+        "the dashboard is read-only; start it with --allow-actions",
+    ))
+}
+
+/// Returns the token of a request: a header, or a parameter of an event stream, for which browsers
+/// send no header.
+fn token(request: &Request) -> &[u8] {
+    if let Some(header) = request.headers().get(TOKEN) {
+        return header.as_bytes();
+    }
+    let parameters = request.uri().query().unwrap_or_default().split('&');
+    let token = parameters.filter_map(|parameter| parameter.strip_prefix("token="));
+    token.last().unwrap_or_default().as_bytes()
 }
 
 /// Returns `true` if a browser sends the request for a page of another origin. Such a page cannot

@@ -1,16 +1,16 @@
 //! The dashboard: a local web page with the live answers of the other commands.
 //!
 //! The server listens on the loopback address only and accepts only requests whose `Host` names
-//! this machine, which defeats DNS rebinding. The page loads no file of another server. Changes
-//! need `--allow-actions` and the token that the terminal shows.
+//! this machine, which defeats DNS rebinding. The page loads no file of another server. Data and
+//! changes need the token that the terminal shows, changes `--allow-actions` too.
 
-mod action_token;
 mod actions;
 mod api;
 mod guard;
 mod live;
 mod page;
 mod state;
+mod token;
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use tokio::net::TcpListener;
 
-pub(crate) use action_token::Token;
 pub(crate) use state::Dashboard;
+pub(crate) use token::Token;
 
 impl Dashboard {
     /// Serves until the process ends.

@@ -1,6 +1,6 @@
 //! The state that all requests of the dashboard share.
 
-use super::action_token::Token;
+use super::token::Token;
 use crate::dead_letters::DeadLetterSources;
 use crate::exit::Failure;
 use crate::holdings::Holdings;
@@ -10,18 +10,25 @@ use crate::view::overview::PastCounts;
 /// The state that all requests share.
 pub(crate) struct Dashboard {
     pub(super) holdings: Holdings,
-    /// The token that a change must carry. `None` makes the page read-only.
-    pub(super) token: Option<Token>,
+    /// The token that each request for data must carry.
+    pub(super) token: Token,
+    /// Whether the page may change something.
+    pub(super) allows_actions: bool,
     pub(super) past_counts: PastCounts,
 }
 
 impl Dashboard {
     /// # Errors
     /// When the container holds nothing that the page shows.
-    pub(crate) fn new(holdings: Holdings, token: Option<Token>) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        holdings: Holdings,
+        token: Token,
+        allows_actions: bool,
+    ) -> Result<Self, Failure> {
         let dashboard = Self {
             holdings,
             token,
+            allows_actions,
             past_counts: PastCounts::default(),
         };
         if dashboard.views().is_empty() {

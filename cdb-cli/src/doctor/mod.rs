@@ -40,7 +40,7 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
     let live = match model.live(&database, &connection.container).await {
         Ok(live) => live,
         Err(error) => {
-            findings.push(service::unreadable(&error));
+            findings.push(service::unreadable(&error, connection.has_emulator_key()));
             return Ok(Diagnosis { findings });
         }
     };

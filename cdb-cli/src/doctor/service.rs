@@ -41,7 +41,7 @@ pub(super) fn endpoint(connection: &Connection) -> Finding {
 }
 
 /// Returns the finding for an error of reading the container's definition.
-pub(super) fn unreadable(error: &Error) -> Finding {
+pub(super) fn unreadable(error: &Error, is_emulator: bool) -> Finding {
     let check = match error.kind() {
         ErrorKind::Unauthorized => "credentials",
         ErrorKind::Forbidden => "rights",
@@ -51,6 +51,7 @@ pub(super) fn unreadable(error: &Error) -> Finding {
         _ => "endpoint",
     };
     let remedy = remedy::of(error).unwrap_or("check --endpoint: the server is not an account");
+    let remedy = remedy::here(remedy, is_emulator);
     Finding::problem(check, with_causes(error), remedy)
 }
 

@@ -74,6 +74,10 @@ impl Calls<'_> {
                 if tool.can_confirm(given) {
                     confirmed = with_option(&confirmed, "--yes".to_owned());
                 }
+                // What begins to match after the plan is not changed.
+                if let Some(digest) = plan.get("digest").and_then(Value::as_str) {
+                    confirmed = with_option(&confirmed, format!("--planned={digest}"));
+                }
                 if tool.has("by") {
                     confirmed = with_option(&confirmed, format!("--by={client}"));
                 }
@@ -138,4 +142,49 @@ fn result(answer: &Value, remarks: &str) -> CallToolResult {
 
 fn refused(reason: String) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(reason)])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::args::Args;
+
+    #[tokio::test]
+    async fn a_confirmed_change_is_limited_to_the_items_of_its_plan() {
+        let lines = RefCell::new(Vec::new());
+        let run = |line: Vec<String>| {
+            lines.borrow_mut().push(line.join(" "));
+            let out = br#"{"would":"cancel","count":2,"digest":"0a1b","instances":[]}"#.to_vec();
+            let answer = Answer {
+                exit: Exit::Ok,
+                out,
+                err: Vec::new(),
+            };
+            let answer: futures::future::LocalBoxFuture<'_, Answer> =
+                Box::pin(std::future::ready(answer));
+            answer
+        };
+        let calls = Calls {
+            tools: Tools::new(Args::command(), true, Vec::new()),
+            run: &run,
+            confirmations: Confirmations::default(),
+        };
+        let mut given = json!({ "status": ["running"] });
+        for _ in 0..2 {
+            let arguments = given.as_object().expect("an object");
+            let answer = calls.answer("instances_cancel", arguments, "a test").await;
+            let answer = answer.structured_content.expect("an answer");
+            given[CONFIRM] = answer[CONFIRM].clone();
+        }
+        let lines = lines.borrow();
+        let cancel = "instances cancel --json --status=running";
+        // The plan, the plan again, the change.
+        let planned = format!("{cancel} --dry-run");
+        assert_eq!(lines[..2], [planned.clone(), planned]);
+        assert_eq!(lines[2], format!("{cancel} --yes --planned=0a1b"));
+    }
 }

@@ -9,6 +9,7 @@ use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use crate::connection;
+use crate::containers::CONTAINER;
 
 /// The subcommands without a tool: they serve, read or write files, or do not end.
 const EXCLUDED: [&str; 8] = [
@@ -58,7 +59,7 @@ const ADDITIVE: [&str; 5] = [
 
 /// The arguments that the server sets: the form of the answer, the confirmation, and the name for the
 /// record of a change.
-const OF_SERVER: [&str; 6] = ["by", "dry_run", "help", "json", "version", "yes"];
+const OF_SERVER: [&str; 7] = ["by", "dry_run", "help", "json", "planned", "version", "yes"];
 
 /// The argument of a tool that confirms a change.
 pub(super) const CONFIRM: &str = "confirm";
@@ -98,7 +99,7 @@ impl Tools {
     }
 
     /// Describes the tools to a client.
-    pub(super) fn described(&self) -> Arc<[Tool]> {
+    pub(crate) fn described(&self) -> Arc<[Tool]> {
         let tools = self.all.iter();
         tools.map(|tool| tool.described(&self.connection)).collect()
     }
@@ -150,7 +151,7 @@ impl CommandTool {
     pub(super) fn arguments(&self) -> impl Iterator<Item = &Arg> {
         let is_given = |arg: &&Arg| {
             let is_connection = connection::is_option(arg.get_id().as_str());
-            let is_choice = arg.get_id() == "container" && !arg.get_possible_values().is_empty();
+            let is_choice = arg.get_id() == CONTAINER && !arg.get_possible_values().is_empty();
             let id = arg.get_id().as_str();
             (!is_connection || is_choice) && !OF_SERVER.contains(&id) && !is_file(arg)
         };
@@ -163,7 +164,8 @@ impl CommandTool {
         for arg in self.arguments() {
             let name = name(arg);
             let is_known = connection.iter().any(|(id, _)| arg.get_id() == &**id);
-            if (arg.is_required_set() || is_empty(arg)) && !is_known {
+            let is_choice = arg.get_id() == CONTAINER && arg.get_default_values().is_empty();
+            if (arg.is_required_set() || is_choice) && !is_known {
                 required.push(name.clone());
             }
             properties.insert(name, property(arg));
@@ -193,12 +195,6 @@ impl CommandTool {
         let about = about.or_else(|| self.command.get_about());
         about.map(ToString::to_string).unwrap_or_default()
     }
-}
-
-/// Whether an argument of listed values has none by default: a program with several containers.
-fn is_empty(arg: &Arg) -> bool {
-    let defaults = arg.get_default_values();
-    !arg.get_possible_values().is_empty() && defaults.iter().any(|value| value.is_empty())
 }
 
 /// Whether a call lasts until an instance ends or an index is built. A dry run does not.

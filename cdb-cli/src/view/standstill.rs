@@ -17,7 +17,8 @@ use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::short;
 
-/// Work that is due for longer has no runtime or worker: idle ones poll every 1.25 s.
+/// Work that is due for longer waits for a runtime or worker: idle ones poll every 1.25 s. Whether none
+/// runs or all are busy does not show here; `cdb members` and `cdb queues` tell.
 const UNSERVED: Duration = Duration::from_secs(5);
 
 /// The number of oldest due messages and activities that are read.
@@ -184,11 +185,11 @@ impl fmt::Display for WaitsFor {
         f.write_str(match self.kind {
             Kind::Paused => "paused",
             Kind::Busy => "busy",
-            Kind::Runtime => "no runtime",
+            Kind::Runtime => "waits for a runtime",
             Kind::Event => "event",
             Kind::Timer => "timer",
             Kind::Activity => "activity",
-            Kind::Worker => "no worker:",
+            Kind::Worker => "waits for a worker:",
             Kind::SubOrchestration => "sub-orchestration",
         })?;
         if let Some(name) = &self.name {

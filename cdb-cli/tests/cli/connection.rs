@@ -82,6 +82,47 @@ async fn an_unavailable_service_is_not_reported_as_unreachable() {
 }
 
 #[tokio::test]
+async fn the_timeout_also_ends_the_opening_of_a_throttled_container() {
+    let throttled = Fault::always(Effect::error(429, 3200)).on(OperationKind::Metadata);
+    let emulator = Emulator::builder().fault(throttled).start().await;
+    let emulator = emulator.expect("the emulator starts");
+    let account = Account { emulator };
+    let begun = std::time::Instant::now();
+    let run = account.cdb("queues --timeout 1").await;
+    assert_eq!(run.exit, Exit::Service, "{run:?}");
+    // By default a container is opened for 80 s.
+    let taken = begun.elapsed();
+    assert!(taken < Duration::from_secs(40), "{taken:?}: {run:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_record_of_a_change_without_an_operator_is_remarked() {
+    let account = Account::start().await;
+    let endpoint = account.emulator.endpoint();
+    let limit = |user: Option<&str>, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cdb"));
+        command.args(["limits", "set", "*", "--running", "1"]);
+        command.args(["--endpoint", &endpoint]).args(more);
+        command.env_remove("USER").env_remove("USERNAME");
+        for name in ["USER", "USERNAME"] {
+            command.envs(user.map(|user| (name, user)));
+        }
+        let output = command.output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    let remark = "`unknown`; pass --by NAME";
+    assert!(limit(None, &[]).contains(remark));
+    for remarked in [
+        limit(Some("ada"), &[]),
+        limit(None, &["--by", "ada"]),
+        limit(None, &["--dry-run"]),
+    ] {
+        assert_eq!(remarked, "");
+    }
+}
+
+#[tokio::test]
 async fn a_wrong_key_is_a_service_error_that_does_not_show_the_key() {
     let account = Account::start().await;
     let endpoint = account.emulator.endpoint();
@@ -93,6 +134,11 @@ async fn a_wrong_key_is_a_service_error_that_does_not_show_the_key() {
         run.err.contains("refuses the key") && !run.err.contains(key),
         "{run:?}"
     );
+    let doctor = cdb(&["doctor", "--endpoint", &endpoint, "--key", key]).await;
+    for (text, whole) in [(&run.err, &run), (&doctor.out, &doctor)] {
+        assert!(text.contains("leave out --key"), "{whole:?}");
+        assert!(!text.contains("portal"), "{whole:?}");
+    }
 }
 
 #[tokio::test]
@@ -197,12 +243,17 @@ async fn a_token_replaces_the_key_but_cannot_create_containers() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_failed_token_command_is_reported_with_its_error_output() {
+async fn a_failed_token_command_is_reported_without_itself_and_its_output() {
     let account = with_identity().await;
-    let command = "echo Please run 'az login' to set up account. >&2; exit 1";
-    let run = account.cdb(&["queues", "--token-command", command]).await;
-    assert_eq!(run.exit, Exit::Service, "{run:?}");
-    run.complains("Please run az login");
+    let command = "echo hunter2; echo hunter2 >&2; exit 1";
+    for words in [&["queues"][..], &["queues", "--json"]] {
+        let words = [words, &["--token-command", command]].concat();
+        let run = account.cdb(&words).await;
+        assert_eq!(run.exit, Exit::Service, "{run:?}");
+        run.complains("COSMOS_TOKEN_COMMAND) returned no token: exit status: 1");
+        run.complains("sign in again for a new token");
+        assert!(!run.err.contains("hunter2"), "{run:?}");
+    }
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! A program with several containers, and options before the subcommand.
 
 use cdb_cli::{Cli, Exit};
-use cdb_model::{Container, Document};
+use cdb_model::{Container, Document, Query};
 use cdb_provider::documents::Durable;
+use duroxide::OrchestrationRegistry;
 use serde::{Deserialize, Serialize};
 
 use crate::harness::{Account, run};
-use crate::shop::Shop;
+use crate::shop::{Order, Shop};
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "entry", id = "entry:{number}", unique(number))]
@@ -42,8 +43,7 @@ async fn a_program_chooses_one_of_its_containers() {
     for command in ["model", "policy check", "policy print", "doctor", "export"] {
         let run = run(&invoicing(), command, &[]).await;
         assert_eq!(run.exit, Exit::Usage, "{run:?}");
-        run.complains("a value is required for '--container <NAME>'");
-        run.complains("[possible values: ledger, shop, runs]");
+        run.complains("choose one with --container (or COSMOS_CONTAINER): ledger, shop, runs");
     }
 }
 
@@ -88,6 +88,40 @@ async fn options_of_the_connection_may_stand_before_the_subcommand() {
     unknown.complains("'--nothing'");
     let alone = run(&invoicing(), "--container ledger", &[]).await;
     assert_eq!(alone.exit, Exit::Usage, "{alone:?}");
+}
+
+#[tokio::test]
+async fn the_order_of_calls_does_not_decide_whose_settings_they_are() {
+    let account = Account::start().await;
+    let code = || OrchestrationRegistry::builder().build();
+    let durable = || Cli::<Durable>::new("duroxide");
+    let after = Cli::<Shop>::new("shop")
+        .orchestrations(code())
+        .container::<Durable>("duroxide");
+    let commands = [
+        &durable().orchestrations(code()).container::<Shop>("shop"),
+        &durable().container::<Shop>("shop").orchestrations(code()),
+    ];
+    for cli in commands {
+        let replayed = account.run(cli, "instances replay").await;
+        assert_eq!(replayed.exit, Exit::Ok, "{replayed:?}");
+    }
+    let replayed = account.run(&after, "instances replay").await;
+    assert_eq!(replayed.exit, Exit::Ok, "{replayed:?}");
+    let query = || Query::<Order>::across_partitions().filter(Order::STATUS.eq("open"));
+    let shops = || Cli::<Shop>::new("east");
+    for cli in [
+        shops()
+            .query("open orders", query())
+            .container::<Shop>("west"),
+        shops()
+            .container::<Shop>("west")
+            .query("open orders", query()),
+    ] {
+        for model in ["model --container east", "model --container west"] {
+            run(&cli, model, &[]).await.prints("open orders");
+        }
+    }
 }
 
 #[tokio::test]

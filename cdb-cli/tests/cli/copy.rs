@@ -6,7 +6,6 @@ use std::time::Duration;
 use cdb_cli::Exit;
 use cdb_client::ContainerClient;
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_model::PartitionKey;
 use cdb_provider::CosmosDBProviderConfig;
 use cdb_provider::documents::Durable;
 use duroxide::Client;
@@ -17,20 +16,20 @@ use crate::fixture::fill;
 use crate::harness::{Account, Run, cdb};
 use crate::orchestration::start;
 
-async fn export(account: &Account, file: &Path, more: &[&str]) -> Run {
+pub(crate) async fn export(account: &Account, file: &Path, more: &[&str]) -> Run {
     let file = file.to_str().expect("UTF-8");
     account
         .cdb(&[&["export", "--out", file], more].concat())
         .await
 }
 
-async fn import(account: &Account, file: &Path, more: &[&str]) -> Run {
+pub(crate) async fn import(account: &Account, file: &Path, more: &[&str]) -> Run {
     let file = file.to_str().expect("UTF-8");
     account.cdb(&[&["import", file], more].concat()).await
 }
 
 /// The lines of a file, in an order that does not depend on the partitions.
-fn lines(file: &Path) -> Vec<String> {
+pub(crate) fn lines(file: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(file).expect("an export");
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.sort();
@@ -42,9 +41,7 @@ const FOREIGN: &str =
     r#"{"z":1.5,"instanceId":"other","id":"foreign","a":{"empty":{},"text":"\u00e9 \"quoted\""}}"#;
 
 async fn add_foreign(container: &ContainerClient<Durable>) {
-    let added = container
-        .upsert_json(&PartitionKey::from("other"), FOREIGN)
-        .await;
+    let added = container.upsert_json(&"other".into(), FOREIGN).await;
     added.expect("a document of another program");
 }
 
@@ -78,6 +75,12 @@ async fn a_container_is_the_same_after_export_import_and_export() {
     );
     let progress = folder.path().join("first.progress");
     assert!(!progress.exists(), "the export is complete");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = std::fs::metadata(&first).expect("it exists").permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600, "others read the export");
+    }
     // Standard output has the same lines.
     let mut printed: Vec<String> = account
         .cdb("export")
@@ -91,19 +94,41 @@ async fn a_container_is_the_same_after_export_import_and_export() {
 }
 
 #[tokio::test]
+async fn the_file_of_another_container_is_refused_before_a_container_is_created() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("lines");
+    std::fs::write(&file, r#"{"id":"visit","clinic":"north"}"#).expect("a file");
+    let account = Account::empty().await;
+    let refused = import(&account, &file, &["--create"]).await;
+    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    refused.complains(
+        "no document of the first 1 line has the container's partition key, /instanceId",
+    );
+    let checked = account.cdb("export").await;
+    assert_eq!(
+        checked.exit,
+        Exit::Service,
+        "nothing was created: {checked:?}"
+    );
+    let forced = import(&account, &file, &["--create", "--without-key"]).await;
+    assert_eq!(forced.exit, Exit::Ok, "{forced:?}");
+    account.cdb("export").await.prints("north");
+}
+
+#[tokio::test]
 async fn an_interrupted_import_says_where_to_continue() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("lines");
     let document = |number: usize| format!(r#"{{"id":"{number}","instanceId":"a"}}"#);
     let mut lines: Vec<String> = (0..2_500).map(document).collect();
-    lines[2_200] = r#"{"id":"x"}"#.to_owned();
+    lines[2_200] = r#"{"id":"x","instanceId":["a"]}"#.to_owned();
     std::fs::write(&file, lines.join("\n")).expect("a file");
     let account = Account::start().await;
     let failed = import(&account, &file, &[]).await;
     assert_eq!(failed.exit, Exit::Usage, "{failed:?}");
     for text in [
         "continue with --skip 2000",
-        "line 2201: the document `x` has no property /instanceId",
+        "line 2201: the document `x` has an object or an array at /instanceId",
     ] {
         assert!(failed.err.contains(text), "{text}: {failed:?}");
     }

@@ -4,7 +4,7 @@ use cdb_cli::Exit;
 
 use crate::harness::{cdb, snapshot};
 
-const COMMANDS: &[&str] = &[
+pub(crate) const COMMANDS: &[&str] = &[
     "",
     "changes",
     "completions",

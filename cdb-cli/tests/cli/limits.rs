@@ -48,7 +48,7 @@ async fn limits_are_set_listed_and_removed() {
 #[tokio::test]
 async fn a_dry_run_is_refused_where_the_change_would_be() {
     let account = Account::start().await;
-    for arguments in ["limits set * --running 1", "limits remove *"] {
+    for arguments in ["limits remove --by ada *"] {
         let refused = account.cdb(arguments).await;
         let planned = account.cdb(format!("{arguments} --dry-run").as_str()).await;
         assert_eq!((planned.exit, planned.err), (refused.exit, refused.err));
@@ -73,6 +73,20 @@ async fn a_dry_run_is_refused_where_the_change_would_be() {
     one_more.complains("a container has at most");
     let replaced = account.cdb("limits set tenant=1 --running 2 --dry-run");
     assert_eq!(replaced.await.exit, Exit::Ok);
+}
+
+#[tokio::test]
+async fn a_limit_is_set_before_the_first_runtime_opens_the_container() {
+    let account = Account::empty().await;
+    account.cdb("policy apply --create").await.prints("created");
+    let set = "limits set --by ada * --running 3";
+    let planned = account.cdb(format!("{set} --dry-run").as_str()).await;
+    assert_eq!(planned.exit, Exit::Ok, "{planned:?}");
+    let set = account.cdb(set).await;
+    assert_eq!(set.exit, Exit::Ok, "{set:?}");
+    let store = account.store(&CosmosDBProviderConfig::default()).await;
+    let limits = store.limits().await.expect("the limits");
+    assert_eq!(limits.expect("some").rules[0].running, Some(3));
 }
 
 #[tokio::test]

@@ -28,6 +28,8 @@ mod queues;
 mod replay;
 mod retrying;
 mod rewind;
+mod round_trips;
 mod schema;
 mod selection;
+mod several;
 mod shop;

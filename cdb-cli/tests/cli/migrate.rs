@@ -2,7 +2,7 @@
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerClient;
-use cdb_model::{Container, Document, PartitionKey, UnknownFields, UpcastError};
+use cdb_model::{Container, Document, UnknownFields, UpcastError};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use crate::harness::Account;
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "lamp", id = "lamp:{number}", version = 2, upcast(add_color))]
-struct Lamp {
+pub(crate) struct Lamp {
     #[document(partition_key)]
     #[serde(rename = "instanceId")]
     room: String,
@@ -22,7 +22,7 @@ struct Lamp {
 }
 
 #[derive(Container)]
-enum House {
+pub(crate) enum House {
     Lamp(Lamp),
 }
 
@@ -69,7 +69,7 @@ async fn older_documents_are_rewritten_once() {
         let lamp = format!(
             r#"{{"id":"lamp:{number}","type":"lamp","instanceId":"{room}","number":{number}}}"#
         );
-        let written = house.upsert_json(&PartitionKey::from(room), &lamp).await;
+        let written = house.upsert_json(&room.into(), &lamp).await;
         written.expect("an old lamp");
     }
     let directory = std::env::temp_dir().join(format!("cdb-migrate-{}", std::process::id()));

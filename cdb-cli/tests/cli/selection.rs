@@ -3,12 +3,12 @@
 use cdb_cli::Exit;
 use cdb_client::ContainerClient;
 use cdb_model::{Document as _, Query};
-use cdb_provider::documents::{Durable, HistorySegment, OrchestratorItem};
+use cdb_provider::documents::{Durable, HistorySegment, OrchestratorItem, Status};
 use duroxide::{Event, EventKind};
 use serde_json::Value;
 
-use crate::fixture::fill;
-use crate::harness::Account;
+use crate::fixture::{dead_intent, fill, instance};
+use crate::harness::{Account, Run};
 
 #[tokio::test]
 async fn filters_select_the_instances_that_a_command_changes() {
@@ -46,6 +46,57 @@ async fn filters_select_the_instances_that_a_command_changes() {
     let listed = account.cdb("instances list --match order-").await;
     assert!(!listed.out.contains("order-3"), "{listed:?}");
     listed.prints("order-1");
+}
+
+/// Returns the digest of a plan.
+fn digest(planned: &Run) -> String {
+    let plan: Value = serde_json::from_str(&planned.out).expect("JSON");
+    plan["digest"].as_str().expect("a digest").to_owned()
+}
+
+#[tokio::test]
+async fn a_change_as_planned_covers_nothing_that_began_to_match_afterwards() {
+    let account = Account::start().await;
+    let container = fill(&account).await;
+    let plan = "instances cancel --orchestration Order --dry-run --json";
+    let older = digest(&account.cdb(plan).await);
+    let cancel =
+        |digest: &str| format!("instances cancel --orchestration Order --yes --planned {digest}");
+    let new = instance("order-9", "Order", Status::Running, 300);
+    container.run(new.create()).await.expect("it is stored");
+    let refused = account.cdb(&*cancel(&older)).await;
+    assert_eq!(refused.exit, Exit::Finding, "{refused:?}");
+    refused.complains("nothing was changed: other items match");
+    let shown = account.cdb("instances show order-2").await;
+    assert!(!shown.out.contains("CancelInstance"), "{shown:?}");
+    let newer = digest(&account.cdb(plan).await);
+    let cancelled = account.cdb(&*cancel(&newer)).await;
+    cancelled.prints("cancelled 2 instances");
+    let named = account
+        .cdb("instances cancel order-2 --yes --planned 0")
+        .await;
+    assert_eq!(named.exit, Exit::Usage, "{named:?}");
+    named.complains("named items are the plan");
+    let alone = account.cdb(&*cancel(&newer).replace(" --yes", "")).await;
+    assert_eq!(alone.exit, Exit::Usage, "{alone:?}");
+}
+
+#[tokio::test]
+async fn dead_letters_are_discarded_as_planned_or_not_at_all() {
+    let account = Account::start().await;
+    let container = fill(&account).await;
+    dead_intent(&container).await;
+    let plan = "deadletters discard --all --dry-run --json";
+    let planned = digest(&account.cdb(plan).await);
+    let discard = |digest: &str| format!("deadletters discard --all --yes --planned {digest}");
+    let refused = account.cdb(&*discard("0123")).await;
+    assert_eq!(refused.exit, Exit::Finding, "{refused:?}");
+    let shown = account.cdb("deadletters list").await;
+    shown.prints("intent-turn-1@order-3");
+    let unconfirmed = account.cdb("deadletters discard --all").await;
+    unconfirmed.complains(&format!("--yes --planned {planned} only"));
+    let discarded = account.cdb(&*discard(&planned)).await;
+    discarded.prints("discarded 1 dead letter");
 }
 
 #[tokio::test]
@@ -120,7 +171,7 @@ async fn an_instance_that_is_not_restarted_does_not_stop_the_others() {
     ];
     let restarted = account.cdb(&[&selected[..], &["--yes"]].concat()).await;
     assert_eq!(restarted.exit, Exit::Finding, "{restarted:?}");
-    restarted.prints("restarted 1 instance;");
+    restarted.prints("restarted 1 instance as `order-1-restart`;");
     restarted.prints("\nnot restarted: restart: the first execution of `order-3`");
     restarted.prints("`--input`");
     let queued = account.cdb("instances show order-1-restart").await;
@@ -136,7 +187,7 @@ async fn a_restart_starts_the_orchestration_with_the_first_input() {
     assert_eq!(planned.exit, Exit::Usage, "{planned:?}");
     planned.prints("would restart 1 instance\n");
     let restarted = account.cdb("instances restart order-1 --yes").await;
-    restarted.prints("restarted 1 instance;");
+    restarted.prints("restarted 1 instance as `order-1-restart`;");
     let queued = account.cdb("instances show order-1-restart").await;
     queued.complains("StartOrchestration Order");
     let messages = Query::<OrchestratorItem>::in_partition("order-1-restart");

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use cdb_model::{
-    Address, BatchOperation, Container, Create, Delete, Document, ETag, ItemId, KnownPartition,
-    MemberOf, Operation, PartitionKey, Patch, PreparedOperation, Replace, Upsert,
+    Address, AnyPartitionKey, BatchOperation, Container, Create, Delete, Document, ETag, ItemId,
+    KnownPartition, MemberOf, Operation, PartitionKey, Patch, PreparedOperation, Replace, Upsert,
 };
 use http::Method;
 use serde_json::value::RawValue;
@@ -137,13 +137,12 @@ impl<C: Container> ContainerClient<C> {
     }
 
     /// Creates or replaces a document that is given as JSON, whatever its type. For tools that copy
-    /// documents.
+    /// documents: the container may be another than `C`, with another partition key.
     ///
     /// # Errors
     /// When the service refuses the document, for example because its partition key is another than
     /// `partition`.
-    pub async fn upsert_json(&self, partition: &PartitionKey, json: &str) -> Result<()> {
-        Self::check_levels(partition)?;
+    pub async fn upsert_json(&self, partition: &AnyPartitionKey, json: &str) -> Result<()> {
         let body = Bytes::copy_from_slice(json.as_bytes());
         let request = self
             .context
@@ -151,7 +150,7 @@ impl<C: Container> ContainerClient<C> {
             .header(header::PREFER, "return=minimal")
             .header(header::IS_UPSERT, "True")
             .repeat(Repeat::Always)
-            .in_partition(partition)?;
+            .in_any_partition(partition)?;
         self.context.send(&request).await.map(drop)
     }
 

@@ -62,32 +62,45 @@ async fn note_codec(
     replace(container, &after, &stored.etag).await
 }
 
-/// Notes that the container has limits.
+/// Notes that the container has limits. Writes the schema and the gate into a container that no
+/// runtime has opened; the first runtime adds its codec.
 pub(crate) async fn note_limits(container: &ContainerClient<Durable>) -> Result<()> {
-    let stored = check_before_limits(container).await?;
+    let stored = match check_before_limits(container).await? {
+        Some(stored) => stored,
+        None => {
+            mark(container, None).await?;
+            check_before_limits(container).await?.ok_or_else(|| {
+                Error::Refused(format!(
+                    "this identity may not write the schema of container `{}`",
+                    container.name()
+                ))
+            })?
+        }
+    };
     if stored.document.has_limits() {
         return Ok(());
     }
     let after = stored.document.with_limits();
     let written = replace(container, &after, &stored.etag).await;
     // Another operator may have been faster.
-    if written.is_err() && check_before_limits(container).await?.document.has_limits() {
-        return Ok(());
+    if written.is_err() {
+        let now = check_before_limits(container).await?;
+        if now.is_some_and(|stored| stored.document.has_limits()) {
+            return Ok(());
+        }
     }
     written
 }
 
-/// Refuses a container that cannot have limits: one without a schema, or with a newer one.
+/// Reads the schema; `None` if no runtime has opened the container. Refuses a newer one.
 pub(crate) async fn check_before_limits(
     container: &ContainerClient<Durable>,
-) -> Result<Stored<Schema>> {
-    let Some(stored) = read(container).await? else {
-        return Err(Error::Refused(format!(
-            "container `{}` has no schema yet; open it in a runtime first",
-            container.name()
-        )));
-    };
-    check(container.name(), Some(&stored.document))?;
+) -> Result<Option<Stored<Schema>>> {
+    let stored = read(container).await?;
+    check(
+        container.name(),
+        stored.as_ref().map(|stored| &stored.document),
+    )?;
     Ok(stored)
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cdb_model::PartitionKey;
+use cdb_model::AnyPartitionKey;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -38,7 +38,7 @@ impl<'a> Deserialize<'a> for Properties<'a> {
 /// Returns the line of a document. Values are copied byte for byte.
 ///
 /// # Errors
-/// When the text is no JSON object.
+/// When the text is not a JSON object.
 pub(super) fn line(json: &str) -> Result<String, serde_json::Error> {
     let Properties(members) = serde_json::from_str(json)?;
     let own = members
@@ -58,7 +58,7 @@ pub(super) fn line(json: &str) -> Result<String, serde_json::Error> {
 /// Where a line belongs.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
-    pub(super) partition: PartitionKey,
+    pub(super) partition: AnyPartitionKey,
     pub(super) id: String,
 }
 
@@ -70,16 +70,10 @@ pub(super) fn place(line: &str, paths: &[String]) -> Result<Place, String> {
     let document: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let id = document.get("id").and_then(Value::as_str);
     let id = id.ok_or("the document has no id")?.to_owned();
-    let mut levels = Vec::with_capacity(paths.len());
-    for path in paths {
-        let level = document.pointer(path);
-        levels.push(level.cloned().ok_or_else(|| {
-            format!("the document `{id}` has no property {path}, the container's partition key")
-        })?);
-    }
-    let partition = serde_json::from_value(Value::Array(levels));
-    let partition = partition.map_err(|_| {
-        format!("the partition key of `{id}` is no string, no boolean and no integer")
+    let partition = AnyPartitionKey::of(&document, paths).map_err(|path| {
+        format!(
+            "the document `{id}` has an object or an array at {path}, the container's partition key"
+        )
     })?;
     Ok(Place { partition, id })
 }
@@ -102,10 +96,13 @@ mod tests {
         let line = r#"{"id":"1","tenant":"a","user":{"id":7}}"#;
         let paths = ["/tenant".to_owned(), "/user/id".to_owned()];
         let found = place(line, &paths).unwrap();
-        assert_eq!(found.partition, PartitionKey::from(("a", 7)));
-        let missing = place(line, &["/region".to_owned()]).unwrap_err();
-        assert!(missing.contains("`1` has no property /region"), "{missing}");
-        let float = place(r#"{"id":"1","n":1.5}"#, &["/n".to_owned()]).unwrap_err();
-        assert!(float.contains("no integer"), "{float}");
+        assert_eq!(found.partition.to_header(), r#"["a",7]"#);
+        let refused = place(line, &["/user".to_owned()]).unwrap_err();
+        assert!(
+            refused.contains("`1` has an object or an array at /user"),
+            "{refused}"
+        );
+        let refused = place("{}", &["/user".to_owned()]).unwrap_err();
+        assert_eq!(refused, "the document has no id");
     }
 }

@@ -267,6 +267,7 @@ async fn export_instances(
     match &mut file {
         Some(file) => {
             file.flush()?;
+            file.get_ref().sync_all()?;
             console.answer(&exported)?;
         }
         None => console.remark(&exported.to_string())?,
@@ -283,8 +284,14 @@ fn progress_file(file: &Path) -> PathBuf {
 /// # Errors
 /// When the file exists.
 fn new_file(path: &Path) -> Result<File, Failure> {
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
-    file.map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))
+    let file = whole_file::private()
+        .write(true)
+        .create_new(true)
+        .open(path);
+    let file =
+        file.map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))?;
+    whole_file::sync_folder(path)?;
+    Ok(file)
 }
 
 impl Exported {

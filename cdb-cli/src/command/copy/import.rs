@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,9 @@ pub(crate) struct ImportArgs {
     /// Create the container and its database if they are missing, as the model defines them
     #[arg(long)]
     create: bool,
+    /// Import a file in which no document has the properties of the container's partition key
+    #[arg(long)]
+    without_key: bool,
     #[command(flatten)]
     connection: Connection,
 }
@@ -57,20 +60,19 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    // First, because a missing file needs no connection.
-    let file = open(&args.file)?;
-    let (database, name) = (args.connection.database()?, &*args.connection.container);
-    if args.create {
-        model.create(database.clone(), name).await?;
-    }
-    let definition = model.live(&database, name).await?;
-    let import = Import {
-        container: database.container(name),
-        paths: definition.partition_key.paths,
-        max_rus: args.max_rus,
-    };
     let mut imported = Imported::default();
-    let result = import.lines(file, args.skip, &mut imported, console).await;
+    // First, because a missing file needs no connection.
+    let mut lines = open(&args.file)?.lines();
+    for _ in 0..args.skip {
+        if lines.next().transpose()?.is_none() {
+            break;
+        }
+        imported.lines += 1;
+    }
+    let first = next_chunk(&mut lines)?;
+    let import = args.open(&first, model).await?;
+    let chunks = Chunks { first, lines };
+    let result = import.all(chunks, &mut imported, console).await;
     imported.request_units = import.charge();
     match result {
         Ok(()) => {
@@ -88,6 +90,65 @@ pub(crate) async fn run(
     }
 }
 
+impl ImportArgs {
+    /// Opens the container after a check that the first lines belong into it.
+    async fn open(&self, first: &[String], model: &Model) -> Result<Import, Failure> {
+        let (database, name) = (self.connection.database()?, &*self.connection.container);
+        let definition = match model.live(&database, name).await {
+            Err(error) if self.create && error.is_not_found() => {
+                self.check(first, &model.definition.partition_key.paths)?;
+                model.create(database.clone(), name).await?;
+                model.live(&database, name).await?
+            }
+            live => live?,
+        };
+        let paths = definition.partition_key.paths;
+        self.check(first, &paths)?;
+        Ok(Import {
+            container: database.container(name),
+            paths,
+            max_rus: self.max_rus,
+        })
+    }
+
+    /// Refuses documents of another container: none has a property of the partition key. The service
+    /// would store all of them in one logical partition.
+    fn check(&self, first: &[String], paths: &[String]) -> Result<(), Failure> {
+        let documents = first.iter().filter_map(|line| place(line, paths).ok());
+        let documents: Vec<Place> = documents.collect();
+        let has_key = |document: &Place| !document.partition.is_missing();
+        if self.without_key || documents.is_empty() || documents.iter().any(has_key) {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "no document of the first {} has the container's partition key, {}: is it the file of another container? \
+             Name its container with --container, or import it as it is with --without-key",
+            counted(first.len() as u64, "line"),
+            paths.join(", "),
+        )))
+    }
+}
+
+/// The lines of a file; the first ones have been read.
+struct Chunks {
+    first: Vec<String>,
+    lines: Lines<Box<dyn BufRead + Send>>,
+}
+
+impl Chunks {
+    /// Returns the next lines; none at the end.
+    fn next(&mut self) -> io::Result<Vec<String>> {
+        match std::mem::take(&mut self.first) {
+            first if first.is_empty() => next_chunk(&mut self.lines),
+            first => Ok(first),
+        }
+    }
+}
+
+fn next_chunk(lines: &mut Lines<Box<dyn BufRead + Send>>) -> io::Result<Vec<String>> {
+    lines.by_ref().take(CHUNK).collect()
+}
+
 struct Import {
     /// Documents are written as JSON, so the type of the container does not matter.
     container: ContainerClient<Durable>,
@@ -98,27 +159,16 @@ struct Import {
 
 impl Import {
     /// Imports chunk by chunk; `imported` counts the complete chunks.
-    async fn lines(
+    async fn all(
         &self,
-        file: Box<dyn BufRead + Send>,
-        skip: usize,
+        mut chunks: Chunks,
         imported: &mut Imported,
         console: &mut Console<'_>,
     ) -> Result<(), Failure> {
-        let mut lines = file.lines();
-        for _ in 0..skip {
-            if lines.next().transpose()?.is_none() {
-                break;
-            }
-            imported.lines += 1;
-        }
         loop {
             let begun = Instant::now();
             let before = self.charge();
-            let mut chunk = Vec::with_capacity(CHUNK);
-            for line in lines.by_ref().take(CHUNK) {
-                chunk.push(line?);
-            }
+            let chunk = chunks.next()?;
             if chunk.is_empty() {
                 return Ok(());
             }
@@ -185,7 +235,7 @@ fn time_of(charge: u64, max_rus: u32) -> Duration {
 
 fn open(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
     if file == Path::new("-") {
-        return Ok(Box::new(BufReader::new(std::io::stdin())));
+        return Ok(Box::new(BufReader::new(io::stdin())));
     }
     let opened = File::open(file)
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;

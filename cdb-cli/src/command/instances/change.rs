@@ -3,7 +3,7 @@
 
 use clap::Args;
 
-use super::chosen::{Batches, Chosen};
+use super::chosen::{Batches, Chosen, item};
 use super::report::Report;
 use crate::confirm::{Confirmation, Plan};
 use crate::exit::{Exit, Failure};
@@ -83,7 +83,15 @@ impl<C: Change> ChangeArgs<C> {
         if self.confirmation.is_missing() {
             return self.plan(batches, &context, console).await;
         }
-        while let Some(rows) = batches.next().await? {
+        // What begins to match from here on is not changed.
+        let planned = match self.confirmation.planned() {
+            Some(digest) => Some(change.select(&context)?.planned(digest).await?),
+            None => None,
+        };
+        while let Some(mut rows) = batches.next().await? {
+            if let Some(planned) = &planned {
+                rows.retain(|row| planned.contains(&item(row)));
+            }
             rows.iter().try_for_each(|row| change.refuse(row))?;
             let mut rows = rows.into_iter().peekable();
             loop {

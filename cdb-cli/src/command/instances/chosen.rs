@@ -1,11 +1,13 @@
 //! The instances that a command changes: by id, or by filters.
 
+use std::collections::HashSet;
+
 use cdb_client::Continuation;
 use cdb_provider::documents::Status;
 use clap::Args;
 
 use super::select::{Filters, State};
-use crate::confirm::{Plan, PlanDigest};
+use crate::confirm::{Plan, PlanDigest, PlanItem, check_planned};
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;
@@ -16,6 +18,12 @@ const LISTED: usize = 10;
 
 /// The number of instances that are read and changed at a time.
 const BATCH: usize = 100;
+
+/// Returns what identifies an instance in its state.
+pub(super) fn item(row: &Row) -> PlanItem {
+    let created = row.created_at.as_millis().to_string();
+    PlanItem::of(&[&row.id, &created, &row.status.to_string()])
+}
 
 /// The states of instances that have ended.
 pub(super) const ENDED: [Status; 2] = [Status::Completed, Status::Failed];
@@ -156,6 +164,25 @@ impl Batches<'_> {
         }
     }
 
+    /// Reads all instances and returns those that a plan covers.
+    ///
+    /// # Errors
+    /// When other instances are chosen now, or the instances are named.
+    pub(super) async fn planned(mut self, planned: &str) -> Result<HashSet<PlanItem>, Failure> {
+        if let Remaining::Ids(_) = self.remaining {
+            check_planned(None, planned)?;
+        }
+        let (mut digest, mut items) = (PlanDigest::default(), HashSet::new());
+        while let Some(batch) = self.next().await? {
+            for item in batch.iter().map(item) {
+                digest.add(item);
+                items.insert(item);
+            }
+        }
+        check_planned(Some(&digest.finish()), planned)?;
+        Ok(items)
+    }
+
     /// Reads all instances and returns the plan of a command.
     pub(super) async fn plan(mut self, action: &'static str) -> Result<Plan, Failure> {
         let (most, mut digest) = match self.remaining {
@@ -167,8 +194,7 @@ impl Batches<'_> {
             count += batch.len() as u64;
             for row in batch {
                 if let Some(digest) = &mut digest {
-                    let created = row.created_at.as_millis().to_string();
-                    digest.add(&[&row.id, &created, &row.status.to_string()]);
+                    digest.add(item(&row));
                 }
                 if rows.len() < most {
                     rows.push(row);

@@ -8,7 +8,7 @@ pub(crate) struct Operator {
     #[arg(
         long,
         value_name = "NAME",
-        env = "USER",
+        env = if cfg!(windows) { "USERNAME" } else { "USER" },
         hide_env = true,
         default_value = "unknown"
     )]

@@ -140,7 +140,7 @@ impl ReplayInstances {
 
 /// Returns the orchestrations of this build.
 fn code(model: &Model) -> Result<&Replay, Failure> {
-    model.replay.as_ref().ok_or_else(|| {
+    model.settings.replay.as_deref().ok_or_else(|| {
         Failure::usage(
             "this command does not have the code of the orchestrations; call `orchestrations(registry)` of `cdb_cli::Cli` in a command of your own",
         )

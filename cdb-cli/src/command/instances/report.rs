@@ -46,6 +46,9 @@ pub(super) struct Outcomes {
     /// Instances that an earlier run had restarted; `None` for `rewind`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) known: Option<u64>,
+    /// The ids of the instances that were started.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) started: Vec<String>,
     /// The instances that could not be changed, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) refused: Vec<String>,
@@ -142,7 +145,15 @@ impl fmt::Display for Outcomes {
             if known > 0 {
                 write!(f, "; restarted before: {known}")?;
             }
-            f.write_str("; a runtime that has the orchestration registered starts them")?;
+            match &*self.started {
+                [one] => write!(
+                    f,
+                    " as `{one}`; a runtime that has the orchestration registered starts it"
+                )?,
+                _ => {
+                    f.write_str("; a runtime that has the orchestration registered starts them")?
+                }
+            }
         }
         for refused in &self.refused {
             write!(f, "\nnot {}: {refused}", self.action)?;

@@ -61,7 +61,10 @@ impl Change for RestartInstances {
             };
             let by = &self.operator.by;
             match restart::restart(to.orchestrations, &row, restart, by).await {
-                Ok(true) => to.report.instances += 1,
+                Ok(true) => {
+                    to.report.instances += 1;
+                    to.report.started.push(new_id);
+                }
                 Ok(false) if to.chosen.is_single() => {
                     return Err(Failure::usage(format!(
                         "instance `{new_id}` exists; choose another id with --as"

@@ -75,7 +75,7 @@ struct Served {
 impl Described {
     pub(super) fn of(model: &Model) -> Self {
         let policy = &model.definition.indexing_policy;
-        let queries = model.queries().iter().map(|query| {
+        let queries = model.queries.iter().map(|query| {
             let explanation = query.explain(policy);
             Served {
                 query: query.name.clone(),

@@ -1,10 +1,15 @@
-// Requests to the server. Changes carry the token from the address that the terminal shows.
+// Requests to the server. Each carries the token from the address that the terminal shows, which all windows of this address know.
 
 const given = location.hash.match(/^#token=(\w+)$/);
 if (given) {
-  sessionStorage.setItem("cdb-token", given[1]);
+  localStorage.setItem("cdb-token", given[1]);
   history.replaceState(null, "", "#/overview");
 }
+
+const token = () => localStorage.getItem("cdb-token") || "";
+
+// The address of an event stream, for which a browser sends no header.
+export const stream = (path, parameters) => `/api/${path}?${new URLSearchParams({ ...parameters, token: token() })}`;
 
 async function answer(response) {
   const text = await response.text();
@@ -25,11 +30,11 @@ async function send(path, options) {
 export async function ask(path, parameters = {}) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) if (value) query.set(name, value);
-  return answer(await send(`/api/${path}?${query}`));
+  return answer(await send(`/api/${path}?${query}`, { headers: { "x-cdb-token": token() } }));
 }
 
 export async function change(path, body = {}) {
-  const headers = { "content-type": "application/json", "x-cdb-token": sessionStorage.getItem("cdb-token") || "" };
+  const headers = { "content-type": "application/json", "x-cdb-token": token() };
   return answer(await send(`/api/${path}`, { method: "POST", headers, body: JSON.stringify(body) }));
 }
 

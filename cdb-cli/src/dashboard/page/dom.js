@@ -107,7 +107,7 @@ export const state = (text, words = text) => h("span", { class: `state ${/^\w+$/
 // Between two executions, an instance is running.
 export const runs = (instance) => instance.status === "Running" || instance.status === "ContinuedAsNew";
 
-const WAITS = { paused: "paused", busy: "busy", runtime: "no runtime", worker: "no worker:", event: "event", timer: "timer", activity: "activity", subOrchestration: "sub-orchestration" };
+const WAITS = { paused: "paused", busy: "busy", runtime: "waits for a runtime", worker: "waits for a worker:", event: "event", timer: "timer", activity: "activity", subOrchestration: "sub-orchestration" };
 
 // The state of an instance in a list: of a running one, what it waits for; of a failed one, with its error.
 export function standing(instance, now) {

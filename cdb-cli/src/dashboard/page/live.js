@@ -1,6 +1,6 @@
 // Server-sent events: calls a view again after each change of an instance.
 
-import { part } from "./ask.js";
+import { part, stream } from "./ask.js";
 
 // Watches an instance until the view is left or the instance ends. `draw` reads the instance and returns its `updatedAt`.
 // A hidden window watches nothing.
@@ -20,7 +20,7 @@ export function watch(turn, id, since, draw) {
   const stop = () => { if (source) source.close(); source = undefined; };
   const start = () => {
     if (source || document.hidden) return;
-    source = new EventSource(`/api/instances/${part(id)}/live?since=${known}`);
+    source = new EventSource(stream(`instances/${part(id)}/live`, { since: known }));
     source.addEventListener("changed", redraw);
     source.addEventListener("final", () => { end(); redraw(); });
     source.addEventListener("failed", (event) => turn.say(event.data, true));

@@ -2,6 +2,7 @@
 //!
 //! `cargo test-dashboard` runs the slow tests that need a Chromium.
 
+mod access;
 #[path = "../../../../cdb-emulator/tests/service/browser.rs"]
 pub(crate) mod browser;
 mod costs;

@@ -280,7 +280,8 @@ fn by_keyboard(browser: &mut Browser) {
     browser.wait_for("document.querySelector('tbody a').textContent === 'order-2'");
     browser.press("ArrowDown", 40, false);
     browser.wait_for("document.activeElement.textContent === 'order-2'");
-    browser.wait_for("document.querySelector('td .state.late').textContent === 'no runtime'");
+    browser
+        .wait_for("document.querySelector('td .state.late').textContent === 'waits for a runtime'");
     browser.press("Enter", 13, false);
     browser.wait_for("document.title === 'order-2 – duroxide – cdb'");
     browser.wait_for("document.querySelectorAll('.bar.activity').length === 2");

@@ -48,8 +48,7 @@ impl Serving {
 
     /// Returns the address without the token, and the token.
     pub(crate) fn parts(&self) -> (&str, &str) {
-        let without = (self.address.trim_end_matches('/'), "");
-        self.address.split_once("/#token=").unwrap_or(without)
+        self.address.split_once("/#token=").expect("a token")
     }
 }
 

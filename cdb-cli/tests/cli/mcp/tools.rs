@@ -3,12 +3,25 @@
 use std::fmt::Write as _;
 
 use cdb_model::Document as _;
-use cdb_provider::documents::{NEVER, OutboxIntent, Status};
+use cdb_provider::documents::{HistorySegment, NEVER, OutboxIntent, Status};
 use serde_json::json;
 
 use super::client::Client;
-use crate::fixture::{at, fill, instance};
+use crate::fixture::{at, fill, instance, started};
 use crate::harness::{Account, snapshot};
+
+#[tokio::test]
+async fn a_restart_answers_the_ids_of_the_new_instances() {
+    let account = Account::start().await;
+    let container = fill(&account).await;
+    let segment = HistorySegment::pack("order-1", 1, &[started("order-1")]);
+    let segment = segment.expect("it packs").expect("events");
+    container.run(segment.create()).await.expect("a segment");
+    let mut client = Client::with_actions(&account).await;
+    let arguments = json!({ "instances": ["order-1"] });
+    let restarted = client.change("instances_restart", arguments).await;
+    assert_eq!(restarted.answer["started"], json!(["order-1-restart"]));
+}
 
 #[tokio::test]
 async fn every_tool_stands_in_the_snapshot_with_its_arguments() {

@@ -131,7 +131,6 @@ async fn a_key_without_all_levels_is_refused_before_sending() {
             .await
             .map(drop),
         ledger.run(key.in_partition("acme").delete()).await,
-        ledger.upsert_json(&"acme".into(), "{}").await,
         ledger
             .read_many(
                 std::slice::from_ref(&key)
