@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::{Authorization, Credential, Error, SigningContext};
+use cdb_client::{Authorization, Credential, Error, SharedCall, SigningContext};
 use tokio::process::Command;
 
 /// The time limit of a command. `az` starts slowly.
@@ -45,8 +45,8 @@ impl fmt::Debug for StaticToken {
 pub(crate) struct TokenCommand {
     command: String,
     cache: Mutex<Cache>,
-    /// Held while the command runs, so that concurrent requests run it once.
-    running: tokio::sync::Mutex<()>,
+    /// Concurrent requests run the command once.
+    running: SharedCall,
 }
 
 #[derive(Default)]
@@ -62,7 +62,7 @@ impl TokenCommand {
         Self {
             command,
             cache: Mutex::default(),
-            running: tokio::sync::Mutex::default(),
+            running: SharedCall::default(),
         }
     }
 
@@ -74,18 +74,17 @@ impl TokenCommand {
 #[async_trait]
 impl Credential for TokenCommand {
     async fn authorize(&self, _context: &SigningContext<'_>) -> Result<Authorization, Error> {
-        let _running = self.running.lock().await;
-        if let Some(token) = &self.cache().token {
-            return Ok(token.clone());
-        }
-        let token = output(&self.command).await.map_err(|why| {
-            Error::unauthorized(format!("`{}` returned no token: {why}", self.command))
-        })?;
-        let mut cache = self.cache();
-        cache.runs += 1;
-        let token = Authorization::from_entra_token(&token, cache.runs)?;
-        cache.token = Some(token.clone());
-        Ok(token)
+        let run = || async {
+            let token = output(&self.command).await.map_err(|why| {
+                Error::unauthorized(format!("`{}` returned no token: {why}", self.command))
+            })?;
+            let mut cache = self.cache();
+            cache.runs += 1;
+            let token = Authorization::from_entra_token(&token, cache.runs)?;
+            cache.token = Some(token.clone());
+            Ok(token)
+        };
+        self.running.run(|| self.cache().token.clone(), run).await
     }
 
     fn refused(&self, authorization: &Authorization) {
@@ -152,6 +151,25 @@ mod tests {
             let refused = output(command).await.unwrap_err();
             assert!(refused.contains(reason), "{command}: {refused}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_command_that_fails_runs_once_for_all_that_wait_for_it() {
+        let runs = std::env::temp_dir().join(format!("cdb-token-{}", std::process::id()));
+        let command = format!("echo run >> {}; sleep 0.3; exit 3", runs.display());
+        let command = TokenCommand::new(command);
+        let context = SigningContext {
+            verb: &cdb_client::http::Method::GET,
+            resource_type: "dbs",
+            resource_link: "",
+            date: "",
+        };
+        let callers = (0..10).map(|_| command.authorize(&context));
+        let refused = futures::future::join_all(callers).await;
+        assert!(refused.iter().all(Result::is_err));
+        let log = std::fs::read_to_string(&runs).unwrap();
+        assert_eq!(log.lines().count(), 1);
+        std::fs::remove_file(runs).unwrap();
     }
 
     #[test]
