@@ -14,6 +14,7 @@ mod circles;
 mod core_faults;
 mod defaults;
 mod deletions;
+mod every_call_ends;
 mod fair_turns;
 mod fair_work;
 mod hostile;
