@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::{Authorization, Credential, Error, SigningContext};
+use cdb_client::{Authorization, Credential, Error, SharedCall, SigningContext};
 use tokio::process::Command;
 
 /// The time limit of a command. `az` starts slowly.
@@ -43,8 +43,8 @@ impl fmt::Debug for StaticToken {
 pub(crate) struct TokenCommand {
     command: String,
     cache: Mutex<Cache>,
-    /// Held while the command runs, so that concurrent requests run it once.
-    running: tokio::sync::Mutex<()>,
+    /// Concurrent requests run the command once.
+    running: SharedCall,
 }
 
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl TokenCommand {
         Self {
             command,
             cache: Mutex::default(),
-            running: tokio::sync::Mutex::default(),
+            running: SharedCall::default(),
         }
     }
 
@@ -72,20 +72,19 @@ impl TokenCommand {
 #[async_trait]
 impl Credential for TokenCommand {
     async fn authorize(&self, _context: &SigningContext<'_>) -> Result<Authorization, Error> {
-        let _running = self.running.lock().await;
-        if let Some(token) = &self.cache().token {
-            return Ok(token.clone());
-        }
-        let token = output(&self.command).await.map_err(|why| {
-            Error::unauthorized(format!(
-                "the token command (--token-command, COSMOS_TOKEN_COMMAND) returned no token: {why}"
-            ))
-        })?;
-        let mut cache = self.cache();
-        cache.runs += 1;
-        let token = Authorization::from_entra_token(&token, cache.runs)?;
-        cache.token = Some(token.clone());
-        Ok(token)
+        let run = || async {
+            let token = output(&self.command).await.map_err(|why| {
+                Error::unauthorized(format!(
+                    "the token command (--token-command, COSMOS_TOKEN_COMMAND) returned no token: {why}"
+                ))
+            })?;
+            let mut cache = self.cache();
+            cache.runs += 1;
+            let token = Authorization::from_entra_token(&token, cache.runs)?;
+            cache.token = Some(token.clone());
+            Ok(token)
+        };
+        self.running.run(|| self.cache().token.clone(), run).await
     }
 
     fn refused(&self, authorization: &Authorization) {
@@ -165,6 +164,25 @@ mod tests {
         }
         let command = TokenCommand::new("exit 3 # hunter2".to_owned());
         assert!(!format!("{command:?}").contains("hunter2"));
+    }
+
+    #[tokio::test]
+    async fn a_command_that_fails_runs_once_for_all_that_wait_for_it() {
+        let runs = std::env::temp_dir().join(format!("cdb-token-{}", std::process::id()));
+        let command = format!("echo run >> {}; sleep 0.3; exit 3", runs.display());
+        let command = TokenCommand::new(command);
+        let context = SigningContext {
+            verb: &cdb_client::http::Method::GET,
+            resource_type: "dbs",
+            resource_link: "",
+            date: "",
+        };
+        let callers = (0..10).map(|_| command.authorize(&context));
+        let refused = futures::future::join_all(callers).await;
+        assert!(refused.iter().all(Result::is_err));
+        let log = std::fs::read_to_string(&runs).unwrap();
+        assert_eq!(log.lines().count(), 1);
+        std::fs::remove_file(runs).unwrap();
     }
 
     #[test]

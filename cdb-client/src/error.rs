@@ -185,9 +185,14 @@ impl Error {
         self
     }
 
-    /// Copies the failure of a whole request for one of its operations. The copy has no source,
-    /// which cannot be cloned.
+    /// Copies the failure of a whole request for one of its operations.
     pub(crate) fn for_operation(&self, index: usize) -> Self {
+        self.copy().with_operation(index)
+    }
+
+    /// Copies the failure of a request for another caller. The copy has no source, which cannot be
+    /// cloned.
+    pub(crate) fn copy(&self) -> Self {
         Self(Box::new(Details {
             kind: self.0.kind,
             message: self.0.message.clone(),
@@ -196,7 +201,6 @@ impl Error {
             taken: self.0.taken,
             source: None,
         }))
-        .with_operation(index)
     }
 
     /// Marks the error ambiguous: an earlier attempt may have taken effect.

@@ -102,6 +102,7 @@ mod route;
 #[cfg(any(test, feature = "test-support"))]
 mod scripted;
 mod session_token;
+mod shared_call;
 #[cfg(any(test, feature = "test-support"))]
 mod simulated_time;
 mod status;
@@ -147,6 +148,7 @@ pub use retry::Jitter;
 pub use retry::RetryConfig;
 #[cfg(any(test, feature = "test-support"))]
 pub use scripted::{Script, Step};
+pub use shared_call::SharedCall;
 #[cfg(any(test, feature = "test-support"))]
 pub use simulated_time::SimulatedTime;
 pub use status::Status;

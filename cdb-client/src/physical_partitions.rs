@@ -5,15 +5,16 @@
 //! for concurrent callers, and at most once a second.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 use cdb_model::PartitionKey;
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::epk::{Epk, EpkPart, HashVersion};
 use crate::error::{Error, Result};
+use crate::shared_call::SharedCall;
 
 /// The service's "partition key range id" of a physical partition. Valid until that partition is
 /// split or merged.
@@ -131,12 +132,17 @@ impl RangeMap {
 /// metadata requests.
 pub(crate) const LISTING_INTERVAL: Duration = Duration::from_secs(1);
 
+/// The longest wait for a listing of a caller that can do without it.
+const OPTIONAL: Duration = Duration::from_secs(1);
+
+/// The time after such a wait in which callers do without a listing at once.
+const DO_WITHOUT: Duration = Duration::from_secs(10);
+
 /// The newest known map. One caller at a time loads the next one.
 #[derive(Debug, Default)]
 pub(crate) struct RangeCache {
     known: RwLock<Known>,
-    /// When the last listing began.
-    loading: tokio::sync::Mutex<Option<Instant>>,
+    loading: SharedCall,
 }
 
 #[derive(Debug, Default)]
@@ -144,12 +150,16 @@ struct Known {
     map: Option<Arc<RangeMap>>,
     /// A session token names a range that the map lacks.
     is_outdated: bool,
+    /// When the last listing began.
+    listed_at: Option<Instant>,
+    /// Until when callers that can do without a listing do not wait for one.
+    done_without_until: Option<Instant>,
 }
 
 impl RangeCache {
     /// Returns the map, if one is known. `None` for an outdated one.
     pub(crate) fn current(&self) -> Option<Arc<RangeMap>> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.read();
         known.map.clone().filter(|_| !known.is_outdated)
     }
 
@@ -164,21 +174,23 @@ impl RangeCache {
     }
 
     /// Returns the map, and loads it if it is not known or outdated. Concurrent callers share one
-    /// load. Returns an outdated map if the last listing is too recent.
+    /// load and its failure. Returns an outdated map if the last listing is too recent, or fails.
     pub(crate) async fn load<F>(&self, list: impl FnOnce() -> F) -> Result<Arc<RangeMap>>
     where
         F: Future<Output = Result<RangeMap>>,
     {
-        let mut begun = self.loading.lock().await;
-        if let Some(current) = self.current() {
-            return Ok(current);
-        }
-        match self.any() {
-            Some(outdated) if begun.is_some_and(|at| at.elapsed() < LISTING_INTERVAL) => {
-                Ok(outdated)
+        let load = || async {
+            let Some(outdated) = self.any() else {
+                return self.list(list).await;
+            };
+            let listed_at = self.read().listed_at;
+            if listed_at.is_some_and(|at| at.elapsed() < LISTING_INTERVAL) {
+                return Ok(outdated);
             }
-            _ => self.list(&mut begun, list).await,
-        }
+            let listed = timeout(OPTIONAL, self.list(list)).await;
+            Ok(listed.ok().and_then(Result::ok).unwrap_or(outdated))
+        };
+        self.loading.run(|| self.current(), load).await
     }
 
     /// Returns the map after `stale` proved wrong. Waits for `delay`, and until the last listing is
@@ -192,36 +204,53 @@ impl RangeCache {
     where
         F: Future<Output = Result<RangeMap>>,
     {
-        let mut begun = self.loading.lock().await;
-        if let Some(newer) = self.any().filter(|known| !Arc::ptr_eq(stale, known)) {
-            return Ok(newer);
-        }
-        let earliest = begun.map_or_else(Instant::now, |at| at + LISTING_INTERVAL);
-        sleep_until(earliest.max(Instant::now() + delay)).await;
-        self.list(&mut begun, list).await
+        let newer = || self.any().filter(|known| !Arc::ptr_eq(stale, known));
+        let load = || async {
+            let listed_at = self.read().listed_at;
+            let earliest = listed_at.map_or_else(Instant::now, |at| at + LISTING_INTERVAL);
+            sleep_until(earliest.max(Instant::now() + delay)).await;
+            self.list(list).await
+        };
+        self.loading.run(newer, load).await
     }
 
-    async fn list<F>(
-        &self,
-        begun: &mut Option<Instant>,
-        list: impl FnOnce() -> F,
-    ) -> Result<Arc<RangeMap>>
+    /// Loads the map for a caller that can do without it.
+    pub(crate) async fn load_if_soon(&self, load: impl Future<Output = Result<Arc<RangeMap>>>) {
+        let now = Instant::now();
+        let until = self.read().done_without_until;
+        if until.is_some_and(|until| now < until) {
+            return;
+        }
+        if !matches!(timeout(OPTIONAL, load).await, Ok(Ok(_))) {
+            self.write().done_without_until = Some(Instant::now() + DO_WITHOUT);
+        }
+    }
+
+    async fn list<F>(&self, list: impl FnOnce() -> F) -> Result<Arc<RangeMap>>
     where
         F: Future<Output = Result<RangeMap>>,
     {
-        *begun = Some(Instant::now());
+        self.write().listed_at = Some(Instant::now());
         let loaded = Arc::new(list().await?);
         self.set(Some(loaded.clone()), false);
         Ok(loaded)
     }
 
     fn any(&self) -> Option<Arc<RangeMap>> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.map.clone()
+        self.read().map.clone()
     }
 
     fn set(&self, map: Option<Arc<RangeMap>>, is_outdated: bool) {
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Known { map, is_outdated };
+        let mut known = self.write();
+        (known.map, known.is_outdated) = (map, is_outdated);
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -46,6 +46,8 @@ pub(crate) const TOO_LARGE: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
 /// The pause between two sends of a write with an unknown outcome.
 pub(crate) const RESEND_PAUSE: Duration = Duration::from_millis(50);
+/// The pause between two attempts to store the form of a container.
+pub(crate) const AGREEMENT_PAUSE: Duration = Duration::from_millis(300);
 
 // Membership: `MembershipConfig`.
 
@@ -102,6 +104,8 @@ const _: () = {
     assert!(at_most(RECHECK_DELAY, RESERVED));
     // A partition that does not answer keeps a permit for less than a search for its messages.
     assert!(at_most(SILENCE_CHECK, POLL_INTERVAL));
+    // An attempt to agree on the form ends before the next one begins.
+    assert!(at_most(times(AGREEMENT_PAUSE, 2), POLL_INTERVAL));
     // A delivered message is deleted before the reconciler of another process delivers it again.
     assert!(at_most(BATCHING_DELAY, RESERVED));
     // A message that another process left is found by the second search after it is due.

@@ -88,6 +88,9 @@ pub(crate) const LOST_RACES_PAUSE: Duration = Duration::from_millis(100);
 /// The wait after the broker failed.
 pub(crate) const BROKER_PAUSE: Duration = Duration::from_secs(1);
 
+/// The pause between two attempts to store the settings of a container.
+pub(crate) const AGREEMENT_PAUSE: Duration = Duration::from_millis(300);
+
 /// The default of [`WorkConfig::remember`](crate::WorkConfig::remember).
 pub(crate) const REMEMBER: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -137,6 +140,8 @@ const _: () = assert!(fits(LOST_RACES_PAUSE, 3, LEASE) && fits(LEAST_WAIT, 1, FI
 const _: () = assert!(fits(RUN_FLUSH, 3, LEASE) && fits(FLUSH, 3, LEASE));
 // The last flush has time for several attempts.
 const _: () = assert!(fits(LAST_FLUSH_PAUSE, 3, LAST_FLUSH));
+// A coordinator that opens agrees on the settings well before its lease would end.
+const _: () = assert!(fits(AGREEMENT_PAUSE, 9, LEASE));
 // A failed broker is asked again before a claim on a message for it times out.
 const _: () = assert!(fits(BROKER_PAUSE, 1, CLAIM_TIMEOUT));
 // Duplicates are detected for longer than a message waits for its next attempt, and idle streams are

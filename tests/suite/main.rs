@@ -15,6 +15,7 @@ mod core_faults;
 mod defaults;
 mod deletions;
 mod early_messages;
+mod every_call_ends;
 mod fair_turns;
 mod fair_work;
 mod hostile;

@@ -28,6 +28,10 @@ pub(crate) const CREATE: Kind = |request| {
 /// Any request.
 pub(crate) const ANY: Kind = |_| true;
 pub(crate) const READ: Kind = |request| request.method == Method::GET;
+/// A page of a query.
+pub(crate) const QUERY: Kind = crate::silence::is_query;
+/// A write, alone or in a batch.
+pub(crate) const WRITE: Kind = |request| !READ(request) && !QUERY(request);
 pub(crate) const PATCH: Kind = |request| request.method == Method::PATCH;
 
 #[derive(Debug, Default)]
@@ -44,6 +48,8 @@ enum State {
     Swallows(Kind),
     /// Requests that need this physical partition are not sent and get no answer.
     Silent(Silence),
+    /// Requests that need this physical partition are delayed.
+    SlowPartition(Silence, Duration),
 }
 
 /// What happens to a single request, which arrives at once.
@@ -121,6 +127,20 @@ impl Network {
         *self.state() = State::Silent(Silence::of(range, names));
     }
 
+    /// Delays requests of this kind to a physical partition. `instances` are those of the test, each
+    /// with its physical partition.
+    pub(crate) fn slow_partition(
+        &self,
+        range: &str,
+        instances: &[(String, String)],
+        kind: Kind,
+        delay: Duration,
+    ) {
+        let in_range = instances.iter().filter(|(_, other)| other == range);
+        let silence = Silence::of(range, in_range.map(|(instance, _)| instance));
+        *self.state() = State::SlowPartition(silence.only(kind), delay);
+    }
+
     /// Delays the answer to the next request of this kind. The request itself arrives at once.
     pub(crate) fn answer_late(&self, kind: Kind, time: Duration) {
         *self.next() = Some((kind, Once::AnsweredLate(time)));
@@ -155,6 +175,9 @@ impl Network {
                 &State::Slow(kind, time) if kind(request) => Some(Instant::now() + time),
                 State::Swallows(kind) if kind(request) => None,
                 State::Silent(silence) if silence.concerns(request) => None,
+                State::SlowPartition(silence, delay) if silence.concerns(request) => {
+                    Some(Instant::now() + *delay)
+                }
                 _ => return,
             }
         };

@@ -1,16 +1,17 @@
-//! A physical partition that answers nothing delays only its own work, even when it belongs to the
-//! share of another runtime. Time is simulated.
+//! A physical partition that answers nothing, throttles or is slow delays only its own work, even when
+//! it belongs to the share of another runtime, and its own work goes on. Time is simulated.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::{CosmosDBProvider, InMemoryLeaseProvider};
 use cdb_tests::Backend;
 use duroxide::providers::{Provider as _, SessionFetchConfig, WorkItem};
 use tokio::time::Instant;
 
 use crate::harness::{next_activity, next_turn};
-use crate::network::Network;
+use crate::network::{ANY, Kind, Network, QUERY, READ, WRITE};
 use crate::partitions::{SICK, instances};
 use crate::several::{ack, enqueue, start};
 
@@ -160,4 +161,123 @@ async fn a_session_is_renewed_while_another_partition_is_silent() {
     }
     network.repair();
     backend.stop().await;
+}
+
+const WRITES: [OperationKind; 7] = [
+    OperationKind::Create,
+    OperationKind::Replace,
+    OperationKind::Upsert,
+    OperationKind::Patch,
+    OperationKind::Delete,
+    OperationKind::Batch,
+    OperationKind::Bulk,
+];
+
+/// Starts 80 instances while the sick partition throttles this share of requests of these kinds.
+/// Returns the times until all instances elsewhere had their first turn, and then until those of the
+/// sick partition had theirs; `None` if that partition recovers first.
+async fn throttled_turns(kinds: &[OperationKind], share: f64) -> Option<(Duration, Duration)> {
+    let backend = Backend::start_simulated_on(PARTITIONS).await?;
+    let network = Network::default();
+    let runtime = runtime(&backend, &network, 1).await;
+    let runtime = runtime.expect("not on an account");
+    let starter = backend.provider().await;
+    let all = instances(&starter, 80).await;
+    for (instance, _) in &all {
+        enqueue(&starter, start(instance)).await;
+    }
+    let throttled = Effect::throttled(Duration::from_millis(50));
+    let fault = Fault::with_probability(throttled, share).on_partition(SICK);
+    let fault = kinds.iter().fold(fault, |fault, kind| fault.on(*kind));
+    let emulator = backend.emulator().expect("not on an account");
+    emulator.inject(fault);
+    let (sick, sound): (Vec<_>, Vec<_>) = all.iter().partition(|(_, range)| range == SICK);
+    assert_eq!((sick.len(), sound.len()), (11, 69));
+    let names = |of: &[&(String, String)]| -> Vec<String> {
+        of.iter().map(|(instance, _)| instance.clone()).collect()
+    };
+    let (sick, sound) = (names(&sick), names(&sound));
+    let begun = Instant::now();
+    let (mut left, mut took) = (sick.len() + sound.len(), Duration::ZERO);
+    let mut sound_left = sound.len();
+    while left > 0 {
+        if share >= 1.0 && sound_left == 0 {
+            emulator.clear_faults();
+        }
+        let (item, token, _) = next_turn(&runtime, LOCK).await;
+        ack(&runtime, &item, &token).await;
+        left -= 1;
+        if sound.contains(&item.instance) {
+            sound_left -= 1;
+            took = begun.elapsed();
+        }
+    }
+    backend.stop().await;
+    Some((took, begun.elapsed()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_throttles_a_kind_of_requests_delays_only_its_own_instances() {
+    let kinds = [&WRITES[..], &[OperationKind::Read], &[OperationKind::Query]];
+    for kinds in kinds {
+        for (share, most) in [(1.0, 2), (0.5, 6), (0.9, 30)] {
+            let Some((sound, all)) = throttled_turns(kinds, share).await else {
+                return;
+            };
+            println!("{share} of {kinds:?}: others after {sound:?}, all after {all:?}");
+            assert!(sound <= Duration::from_secs(most), "{kinds:?}: {sound:?}");
+            assert!(all <= Duration::from_secs(90), "{kinds:?}: {all:?}");
+        }
+    }
+}
+
+/// Starts 80 instances while answers of the sick partition to requests of this kind take `delay`.
+/// Returns the times until all instances elsewhere had their first turn, and until all had.
+async fn slow_turns(kind: Kind, delay: Duration) -> Option<(Duration, Duration)> {
+    let backend = Backend::start_simulated_on(PARTITIONS).await?;
+    let network = Network::default();
+    let runtime = runtime(&backend, &network, 1).await;
+    let runtime = runtime.expect("not on an account");
+    let starter = backend.provider().await;
+    let all = instances(&starter, 80).await;
+    for (instance, _) in &all {
+        enqueue(&starter, start(instance)).await;
+    }
+    network.slow_partition(SICK, &all, kind, delay);
+    let sound = in_ranges(&all, |range| range != SICK);
+    let begun = Instant::now();
+    let (mut left, mut took) = (sound.clone(), Duration::ZERO);
+    for _ in &all {
+        let (item, token, _) = next_turn(&runtime, LOCK).await;
+        ack(&runtime, &item, &token).await;
+        left.retain(|instance| *instance != item.instance);
+        if left.is_empty() && took.is_zero() {
+            took = begun.elapsed();
+        }
+    }
+    network.repair();
+    backend.stop().await;
+    Some((took, begun.elapsed()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_instances_of_a_slow_partition_get_their_turns() {
+    let kinds: [(&str, Kind); 4] = [
+        ("queries", QUERY),
+        ("reads", READ),
+        ("writes", WRITE),
+        ("all", ANY),
+    ];
+    for (name, kind) in kinds {
+        for ms in [500, 1_500, 3_000, 5_000] {
+            let delay = Duration::from_millis(ms);
+            let Some((sound, all)) = slow_turns(kind, delay).await else {
+                return;
+            };
+            println!("{name} take {delay:?}: others after {sound:?}, all after {all:?}");
+            // A single dispatcher takes eleven slow turns of at most three slow requests each.
+            let most = Duration::from_secs(15) + delay * 36;
+            assert!(all <= most, "{name}, {delay:?}: {all:?}");
+        }
+    }
 }

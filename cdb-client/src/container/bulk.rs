@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
-use cdb_model::{BatchOperation, BulkBatch, Container, PreparedOperation};
+use cdb_model::{BatchOperation, BulkBatch, Container, PartitionKey, PreparedOperation};
 use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -188,7 +188,10 @@ impl ContainerContext {
             .repeat(repeat_of(indexes.iter().map(of)))
             .in_range(range.as_str());
         let accepted = match request {
-            Ok(request) => self.send_waiting(&range, &request, wait).await,
+            Ok(request) => {
+                let key = &operations[indexes[0]].partition;
+                self.send_waiting(key, &request, wait).await
+            }
             Err(error) => Err(error),
         };
         let results = accepted.and_then(|accepted| {
@@ -207,7 +210,7 @@ impl ContainerContext {
 
     async fn send_waiting(
         &self,
-        range: &PhysicalPartitionId,
+        key: &PartitionKey,
         request: &Request,
         wait: Wait,
     ) -> Result<Accepted> {
@@ -217,12 +220,14 @@ impl ContainerContext {
         if wait == Wait::ForAll {
             return sent.await;
         }
-        if let Some(backoff) = self.health.backoff_of(range) {
-            let message = format!("physical partition {range} does not answer; wait {backoff:?}");
+        let range = self.known_partition_of(key);
+        if let Some(backoff) = range.and_then(|range| self.health.backoff_of_work(&range)) {
+            let message =
+                format!("the physical partition of {key} does not answer; wait {backoff:?}");
             return Err(Error::new(ErrorKind::Unavailable, message));
         }
         let started = Instant::now();
-        let answered = self.health.in_time(range, sent).await;
+        let answered = self.in_time(key, sent).await;
         answered.map_err(|error| match error.call() {
             Some(_) => error,
             // The deadline has passed. The request may still be executed.

@@ -11,11 +11,11 @@ use tokio::time::sleep;
 
 use crate::background::Work;
 use crate::container::conflict::UniqueKeys;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::governor::{Admission, Governor};
 use crate::header;
 use crate::operation::OperationKind;
-use crate::partition_health::PartitionHealth;
+use crate::partition_health::{Class, PartitionHealth, watch_stall};
 use crate::physical_partitions::{
     LISTING_INTERVAL, ListedRange, PhysicalPartitionId, RangeCache, RangeMap,
 };
@@ -176,7 +176,8 @@ impl ContainerContext {
         if can_fail_over && request.partition.is_some() && self.ranges.current().is_none() {
             // As azure_data_cosmos_driver `pre_resolve_partition_key_range_id`: without the range, the
             // client would ask the former region first each time. The request does not need it.
-            let _listed = Box::pin(self.physical_partitions()).await;
+            let listing = Box::pin(self.physical_partitions());
+            self.ranges.load_if_soon(listing).await;
         }
         match &request.partition {
             Some(key)
@@ -190,7 +191,8 @@ impl ContainerContext {
 
     async fn send_as_is(&self, request: &Request, can_fail_over: bool) -> Result<Accepted> {
         let watch = self.range_of_request(request);
-        let watch = watch.map(|range| self.health.watch(range, can_fail_over));
+        let class = Class::of(request.kind);
+        let watch = watch.map(|range| self.health.watch(range, class, can_fail_over));
         let observers = Observers {
             sessions: Some(&self.sessions),
             watch: watch.as_ref(),
@@ -208,7 +210,7 @@ impl ContainerContext {
     /// ranges for it, as azure-cosmos-dotnet-v3 does (`GatewayStoreModel.cs`, #2165).
     async fn send_narrowed(&self, request: &Request, key: &PartitionKey) -> Result<Accepted> {
         // Without the ranges, the service decides.
-        let _listed = self.physical_partitions().await;
+        self.ranges.load_if_soon(self.physical_partitions()).await;
         let narrowed = request.clone().session(self.session_of(key));
         let can_fail_over = self.pipeline.has_partition_failover();
         self.send_as_is(&narrowed, can_fail_over).await
@@ -255,18 +257,77 @@ impl ContainerContext {
         }
     }
 
-    /// Waits until the physical partition of a logical one does not answer while others do. Returns
-    /// the rest of its backoff.
-    pub(crate) async fn until_silent(&self, key: &PartitionKey) -> Duration {
+    /// Sends a query of a physical partition, with the deadline of [`PartitionHealth::in_time`].
+    pub(crate) async fn query_in_time(
+        &self,
+        range: &PhysicalPartitionId,
+        request: Request,
+        admission: Option<Admission>,
+    ) -> Result<Accepted> {
+        let context = self.clone();
+        let sent = async move { context.send_admitted(&request, admission).await };
+        self.health.in_time(range, Class::Queries, sent).await
+    }
+
+    /// Awaits work in a logical partition while its physical partition answers and does not throttle
+    /// it for a second. Slow work goes on.
+    ///
+    /// # Errors
+    /// Returns the rest of the partition's backoff, and drops the work, when the partition does not
+    /// answer or throttles the work, while others answer.
+    pub(crate) async fn while_answering<T>(
+        &self,
+        key: &PartitionKey,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Duration> {
+        watch_stall(async {
+            tokio::select! {
+                done = work => Ok(done),
+                backoff = self.until_silent(key, Duration::ZERO) => Err(backoff),
+            }
+        })
+        .await
+    }
+
+    /// As [`while_answering`](Self::while_answering), for a request that then fails: after a second
+    /// if its partition is silent.
+    pub(crate) async fn in_time<T, E: From<Error>>(
+        &self,
+        key: &PartitionKey,
+        request: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        watch_stall(async {
+            tokio::select! {
+                answered = request => answered,
+                backoff = self.until_silent(key, PROBE_INTERVAL) => {
+                    let message = format!("the physical partition of {key} does not answer; wait {backoff:?}");
+                    Err(Error::new(ErrorKind::Unavailable, message).into())
+                }
+            }
+        })
+        .await
+    }
+
+    /// Waits until the physical partition of a logical one does not answer, or throttles the work of
+    /// this task, while others answer. Returns the rest of its backoff. The deadline of its point reads
+    /// is shorter by `head_start`.
+    async fn until_silent(&self, key: &PartitionKey, head_start: Duration) -> Duration {
         loop {
             sleep(PROBE_INTERVAL).await;
             let range = self.known_partition_of(key);
             let Some(range) = range.filter(|_| !self.health.is_single()) else {
                 continue;
             };
+            if let Some(backoff) = self.health.stalled(&range) {
+                return backoff;
+            }
             // Slow work does not make a partition silent. A point read tells them apart, and the
             // health notes its answer.
-            let _answer = self.health.in_time(&range, self.ping(key)).await;
+            let (context, key) = (self.clone(), key.clone());
+            let ping = watch_stall(async move { context.ping(&key).await });
+            let patience = self.health.patience(&range, Class::Points);
+            let patience = patience.saturating_sub(head_start);
+            let _answer = self.health.within(&range, patience, ping).await;
             if let Some(backoff) = self.health.backoff_of(&range) {
                 return backoff;
             }

@@ -159,19 +159,20 @@ impl<C: Container> ContainerClient<C> {
     }
 
     /// Returns the rest of the backoff of a logical partition, whose physical partition does not
-    /// answer while others do. Sends nothing. The caller sends a request if there is none.
+    /// answer or throttles requests, while others answer. Sends nothing. The caller sends a request
+    /// if there is none.
     pub fn backoff_of(&self, key: &PartitionKey) -> Option<Duration> {
-        if self.health().all_answer() {
+        if self.health().all_work() {
             return None;
         }
         self.health()
-            .backoff_of(&self.context.known_partition_of(key)?)
+            .backoff_of_work(&self.context.known_partition_of(key)?)
     }
 
-    /// Returns `true` if the physical partition of a logical one has not answered since a failure,
-    /// while others answer. Sends nothing, and lets no caller try the partition.
+    /// Returns `true` if the physical partition of a logical one has not answered since a failure or
+    /// throttles requests, while others answer. Sends nothing, and lets no caller try the partition.
     pub fn is_silent(&self, key: &PartitionKey) -> bool {
-        !self.health().all_answer()
+        !self.health().all_work()
             && self
                 .context
                 .known_partition_of(key)
@@ -179,38 +180,34 @@ impl<C: Container> ContainerClient<C> {
     }
 
     /// Awaits work in a logical partition while its physical partition answers. Slow work goes on as
-    /// long as the partition answers point reads, which cost 1 RU every half second.
+    /// long as the partition answers point reads, which cost 1 RU every half second, and does not
+    /// answer the requests of the work by 429 for a second.
     ///
     /// # Errors
     /// Returns the rest of the partition's backoff, and drops the work, when the partition does not
-    /// answer while others do.
+    /// answer or throttles the work, while others answer.
     pub async fn while_answering<T>(
         &self,
         key: &PartitionKey,
         work: impl Future<Output = T>,
     ) -> Result<T, Duration> {
-        if let Some(backoff) = self.backoff_of(key) {
-            return Err(backoff);
-        }
-        tokio::select! {
-            done = work => Ok(done),
-            backoff = self.context.until_silent(key) => Err(backoff),
+        match self.backoff_of(key) {
+            Some(backoff) => Err(backoff),
+            None => self.context.while_answering(key, work).await,
         }
     }
 
-    /// Awaits a request to a logical partition, with the deadline of [`PartitionHealth::in_time`].
+    /// Awaits a request to a logical partition, as [`while_answering`](Self::while_answering) but
+    /// without a look at its backoff.
     ///
     /// # Errors
-    /// When the request fails, or the deadline has passed.
+    /// When the request fails, or its partition does not answer.
     pub async fn in_time<T, E: From<Error>>(
         &self,
         key: &PartitionKey,
         request: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
-        match self.context.known_partition_of(key) {
-            Some(range) => self.health().in_time(&range, request).await,
-            None => request.await,
-        }
+        self.context.in_time(key, request).await
     }
 }
 

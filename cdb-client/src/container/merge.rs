@@ -134,7 +134,7 @@ impl Merge {
     /// since.
     async fn fill(&mut self, context: &ContainerContext, most: usize) -> Result<()> {
         let (request, reader) = (&self.request, &self.reader);
-        if request.available_only {
+        if request.leaves_out {
             return self.fill_available(context).await;
         }
         if self.one_at_a_time && reader.order.is_empty() {

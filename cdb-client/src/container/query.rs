@@ -75,8 +75,9 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     }
 
     /// Leaves out physical partitions that do not answer, instead of failing or waiting for them:
-    /// their rows are missing. The query still fails when no partition answers. Has no effect on a
-    /// query in one logical partition.
+    /// their rows are missing. The query still fails when no partition answers, or the
+    /// [one that it names](Self::in_physical_partition). Has no effect on a query in one logical
+    /// partition.
     pub fn available_only(mut self) -> Self {
         self.available_only = true;
         self
@@ -308,7 +309,8 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         let (targets, left_out) = self.targets(&statement.scope, &reach);
         let mut request =
             QueryRequest::new(&statement, self.page_size, self.container.latest_committed)?;
-        request.available_only = self.available_only;
+        request.in_time = self.available_only;
+        request.leaves_out = self.available_only && self.range.is_none();
         let mut merge = Merge::new(statement, request, targets);
         merge.left_out = left_out;
         Ok(Reading {

@@ -33,8 +33,10 @@ pub(super) struct QueryRequest {
     body: Bytes,
     page_size: Option<u32>,
     latest_committed: bool,
+    /// Whether requests have a deadline while other partitions answer.
+    pub in_time: bool,
     /// Whether partitions that do not answer are left out.
-    pub available_only: bool,
+    pub leaves_out: bool,
 }
 
 #[derive(Serialize)]
@@ -60,7 +62,8 @@ impl QueryRequest {
             body: body.into(),
             page_size,
             latest_committed,
-            available_only: false,
+            in_time: false,
+            leaves_out: false,
         })
     }
 }
@@ -173,12 +176,11 @@ impl Source {
             let request = self.request(context, query, most)?;
             // Before the deadline, which is for the answer.
             let admission = context.admit(request.kind).await;
-            let sent = context.send_admitted(&request, admission);
             let response = match &self.target {
-                Target::Range(range, _) if query.available_only => {
-                    context.health.in_time(range, sent).await?
+                Target::Range(range, _) if query.in_time => {
+                    context.query_in_time(range, request, admission).await?
                 }
-                _ => sent.await?,
+                _ => context.send_admitted(&request, admission).await?,
             };
             let rows = reader.read(response.text()?);
             let mut rows = VecDeque::from(rows.map_err(|error| response.unusable(error))?);

@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use cdb_client::{ContainerClient, CosmosClient};
+use cdb_client::{ContainerClient, CosmosClient, SharedCall};
 use cdb_model::{
     Container, DocumentKey as _, ETag, MemberOf, OperationIndex, Partition as _, PartitionKey,
     Stored,
 };
 use derive_where::derive_where;
-use tokio::sync::OnceCell;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -232,7 +231,8 @@ where
             me: uuid::Uuid::new_v4().simple().to_string(),
             stop: stop.clone(),
             tasks: TaskTracker::new(),
-            form: OnceCell::new(),
+            form: OnceLock::new(),
+            agreement: SharedCall::default(),
             myself: myself.clone(),
         });
         inner.start();
@@ -389,8 +389,8 @@ where
         Retrying::new(self.inner.container.clone())
     }
 
-    /// Stops, and waits for the work in progress. Other processes deliver and receive the remaining
-    /// messages.
+    /// Stops, and waits for the work in progress: the handlers that run, and a round of deliveries.
+    /// Other processes deliver and receive the remaining messages.
     pub async fn stop(self) {
         self.inner.stop.cancel();
         self.inner.tasks.close();

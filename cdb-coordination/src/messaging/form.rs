@@ -3,13 +3,14 @@
 //! Stored as the answer to a request that no client sends, in a partition of its own: releases from
 //! before the number read answers, and ignore this one.
 
-use cdb_client::ContainerClient;
+use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, Document as _, MemberOf, PartitionKey, PartitionKeyValue};
 use serde::{Deserialize, Serialize};
 
 use super::inner::Inner;
 use crate::message::{Answer, Content, MessageDocument, MessageDocumentKey};
 use crate::outbox::OutboxError;
+use crate::timing::AGREEMENT_PAUSE;
 
 /// The number of the stored form. It grows when an older release would misread or damage what this
 /// release writes. Optional fields do not change it.
@@ -41,6 +42,7 @@ where
     let partition = PartitionKey::from_values(values.collect());
     let key = MessageDocumentKey::answer(REQUEST);
     let latest = container.latest_committed();
+    let mut pauses = std::iter::repeat_n(AGREEMENT_PAUSE, 2);
     loop {
         if let Some(stored) = latest.read(key.in_partition(&partition)).await? {
             return check(stored.document.content());
@@ -54,9 +56,11 @@ where
             result: serde_json::to_string(&form)?,
         };
         let document = MessageDocument::<C>::answer(partition.clone(), content, None);
-        match container.run(document.create()).await {
-            Err(error) if error.is_conflict() || error.is_ambiguous() => {}
-            created => return Ok(created.map(drop)?),
+        let created = container.run(document.create()).await;
+        let is_unclear = |error: &Error| error.is_conflict() || error.is_ambiguous();
+        match (created, pauses.next()) {
+            (Err(error), Some(pause)) if is_unclear(&error) => tokio::time::sleep(pause).await,
+            (created, _) => return Ok(created.map(drop)?),
         }
     }
 }
@@ -83,15 +87,27 @@ where
 {
     /// Checks the form of the container, once per process.
     pub(super) async fn check_form(&self) -> Result<(), OutboxError> {
-        let checked = self.form.get_or_try_init(|| agree_on_form(&self.container));
-        checked.await.map(drop)
+        let agree = || async {
+            match agree_on_form(&self.container).await {
+                Ok(()) => Ok(Ok(self.form.get_or_init(|| ()))),
+                // All that wait for the answer of the service share this failure.
+                Err(OutboxError::Failed(error)) => Err(error),
+                Err(refused) => Ok(Err(refused)),
+            }
+        };
+        let known = || self.form.get().map(Ok);
+        self.agreement.run(known, agree).await?.map(drop)
     }
 
     /// Waits until the form is checked. Returns `false` when this release does not support it, or
     /// messaging has stopped.
     pub(super) async fn supports_form(&self) -> bool {
         loop {
-            match self.check_form().await {
+            let checked = tokio::select! {
+                () = self.stop.cancelled() => return false,
+                checked = self.check_form() => checked,
+            };
+            match checked {
                 Ok(()) => return true,
                 Err(error @ OutboxError::NewerForm { .. }) => {
                     tracing::error!(%error, "messaging does not run");

@@ -2,11 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
-use cdb_client::ContainerClient;
+use cdb_client::{ContainerClient, SharedCall};
 use cdb_model::{Container, MemberOf, Stored};
-use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -30,7 +29,8 @@ pub(crate) struct Inner<C> {
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
     /// Set when the form of the container is known to be supported.
-    pub(super) form: OnceCell<()>,
+    pub(super) form: OnceLock<()>,
+    pub(super) agreement: SharedCall,
     pub(super) myself: Weak<Inner<C>>,
 }
 

@@ -82,7 +82,9 @@ where
         let run = self.container.query(query).page_size(PAGE).row_by_row();
         let mut pages = run.available_only().pages();
         let mut read = 0;
-        while let Some(page) = pages.next_page().await? {
+        while !self.stop.is_cancelled()
+            && let Some(page) = pages.next_page().await?
+        {
             let found = Rows::apart(page);
             self.dead_letter_unreadable(Side::Inbox, &found.unreadable)
                 .await;

@@ -105,6 +105,11 @@ pub trait Relay: Send + Sync {
 
     /// Describes the message for the log.
     fn describe(&self, message: &Self::Message) -> String;
+
+    /// Whether this process stops: other processes deliver the messages of all further rounds.
+    fn is_stopping(&self) -> bool {
+        false
+    }
 }
 
 /// The messages that this process has committed and not yet delivered. One round runs at a time;
@@ -199,10 +204,12 @@ impl<P: Send + Sync> Dispatcher<P> {
         Handover { answers, must_work }
     }
 
-    /// Delivers in rounds until no message waits. [`reconcile`] retries failed messages.
+    /// Delivers in rounds until no message waits. When the process [stops](Relay::is_stopping), the
+    /// next round is the last one. [`reconcile`] delivers the others, and retries failed messages.
     pub async fn work<K: Relay<Message = P>>(&self, relay: &K) {
         let at_work = AtWork(self);
         loop {
+            let is_last = relay.is_stopping();
             let (waiting, delivered) = {
                 let mut state = self.state();
                 let count = state.waiting.len().min(ROUND);
@@ -216,6 +223,16 @@ impl<P: Send + Sync> Dispatcher<P> {
                 (waiting, delivered)
             };
             self.round(relay, waiting, &delivered).await;
+            if is_last {
+                let delivered = {
+                    let mut state = self.state();
+                    state.waiting.clear();
+                    std::mem::take(&mut state.delivered)
+                };
+                // A message that is not deleted is found again.
+                relay.deliver(&[], &delivered).await;
+                return;
+            }
             let idle = self.state().waiting.is_empty();
             if idle {
                 tokio::time::sleep(BATCHING_DELAY).await;
@@ -255,10 +272,14 @@ impl<P: Send + Sync> Dispatcher<P> {
 
 /// Finds due messages and delivers them in rounds. Failed messages are postponed or dead-lettered,
 /// as `policy` says. Ends after the first round that has delivered a message, because the oldest
-/// messages may all fail. Returns `true` if more messages are waiting and may succeed.
+/// messages may all fail, or when the process [stops](Relay::is_stopping). Returns `true` if more
+/// messages are waiting and may succeed.
 pub async fn reconcile<K: Relay>(relay: &K, policy: &RetryPolicy, jitter: &Jitter) -> bool {
     // The failed messages of a round are due later, unless their postponement has failed too.
     for _ in 0..(MAX_ROWS as usize).div_ceil(ROUND) {
+        if relay.is_stopping() {
+            return false;
+        }
         let found = match relay.find_due(ROUND).await {
             Ok(found) => found,
             Err(error) => {
@@ -298,6 +319,9 @@ async fn retry_or_dead_letter<K: Relay>(
     policy: &RetryPolicy,
     jitter: &Jitter,
 ) {
+    if relay.is_stopping() {
+        return;
+    }
     let (counted, failed) = relay.attempts(message);
     let counted = counted.saturating_add(u32::from(failure.counts()));
     let name = relay.describe(message);

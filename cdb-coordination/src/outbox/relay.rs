@@ -78,6 +78,10 @@ where
         sorting.results
     }
 
+    fn is_stopping(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
     async fn find_due(&self, most: usize) -> Result<Vec<Stored<MessageDocument<C>>>, Error> {
         let query = Query::<MessageDocument<C>>::across_partitions()
             .filter(MessageDocument::<C>::SEND_DUE.le(self.container.now()))

@@ -1,4 +1,5 @@
-//! A physical partition that answers nothing delays only its own messages. Time is simulated.
+//! A physical partition that answers nothing delays only its own messages, and one that answers late
+//! is not starved. Time is simulated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use cdb_coordination::{Messaging, MessagingConfig, OutboxBatch, Received};
 use cdb_model::PartitionKey;
 
 use crate::house::{House, Note, TestEnv, note_down, send};
-use crate::silence::{Silence, Silent};
+use crate::silence::{Silence, Silent, is_query};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -142,4 +143,101 @@ async fn receipts_in_a_silent_partition_hold_no_permit() {
     assert!(took <= SECOND * 60, "its own messages after {took:?}");
     messaging.stop().await;
     other.stop().await;
+}
+
+/// Sends notes from another process to two places of a partition whose answers to requests of this
+/// kind take `delay`. Returns the time until the first notes and until later notes are received.
+async fn received_slowly(
+    kind: fn(&cdb_client::HttpRequest) -> bool,
+    delay: Duration,
+) -> Option<(Duration, Duration)> {
+    let fixture = Fixture::start().await?;
+    let receiver = fixture.messaging(Duration::ZERO);
+    let places = &fixture.sick[..2];
+    send_all(&receiver, places, 0).await;
+    fixture.until_noted(places, 0).await;
+    let silence = Silence::of(&fixture.range.to_string(), &fixture.sick).only(kind);
+    fixture.network.slow_down(silence, delay);
+    // Another process has delivered them.
+    let sender = Messaging::builder(fixture.env.house.clone())
+        .start()
+        .expect("the durations fit");
+    send_all(&sender, places, 1).await;
+    let first = fixture.until_noted(places, 1).await;
+    tokio::time::sleep(SECOND * 10).await;
+    let mut later = Duration::ZERO;
+    for number in 2..6 {
+        send_all(&sender, places, number).await;
+        later = later.max(fixture.until_noted(places, number).await);
+    }
+    receiver.stop().await;
+    sender.stop().await;
+    Some((first, later))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_whose_queries_take_long_receives_its_messages() {
+    for ms in [500, 900, 1_500, 3_000, 5_000] {
+        let delay = Duration::from_millis(ms);
+        let Some((first, later)) = received_slowly(is_query, delay).await else {
+            return;
+        };
+        println!("queries take {delay:?}: received after {first:?}, later ones after {later:?}");
+        assert!(first <= RECEIVED + delay * 4, "{delay:?}: {first:?}");
+        // The search under way, the next one, and the query of the partition.
+        assert!(later <= SECOND * 2 + delay * 3, "{delay:?}: {later:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_whose_requests_take_long_receives_its_messages() {
+    for ms in [500, 900, 1_500, 3_000, 5_000] {
+        let delay = Duration::from_millis(ms);
+        let Some((first, later)) = received_slowly(|_| true, delay).await else {
+            return;
+        };
+        println!("requests take {delay:?}: received after {first:?}, later ones after {later:?}");
+        assert!(first <= RECEIVED + delay * 10, "{delay:?}: {first:?}");
+        assert!(later <= RECEIVED + delay * 10, "{delay:?}: {later:?}");
+    }
+}
+
+/// A request with operations for several logical partitions.
+fn is_bulk(request: &cdb_client::HttpRequest) -> bool {
+    let atomic = request.headers.get("x-ms-cosmos-batch-atomic");
+    atomic.is_some_and(|value| value == "False")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backlog_of_another_process_does_not_delay_the_stop() {
+    let env = TestEnv::start(1).await;
+    let (Some(time), Some(emulator)) = (env.backend.time.clone(), &env.backend.emulator) else {
+        return;
+    };
+    // A process commits 900 messages, and delivers none.
+    let network = Silent::new(time);
+    network.set(Silence::of("0", [""; 0]).only(is_bulk));
+    let client = env.backend.builder().transport(network.clone());
+    let client = client.build().expect("an endpoint");
+    let house = client.database(&env.backend.database).container("house");
+    let dead = Messaging::<House>::builder(house).start().expect("it fits");
+    for number in 0..20 {
+        send(&dead, &["place"], number * 45..(number + 1) * 45).await;
+    }
+    drop(dead);
+    tokio::time::sleep(SECOND * 4).await;
+    let next = Messaging::builder(env.house.clone())
+        .start()
+        .expect("it fits");
+    tokio::time::sleep(MessagingConfig::default().poll_interval + SECOND / 50).await;
+    emulator.reset_requests();
+    next.stop().await;
+    let counts = emulator.requests().counts;
+    let rounds = counts.get(&cdb_emulator::OperationKind::Bulk).copied();
+    let rounds = rounds.unwrap_or_default();
+    println!("{rounds} requests of deliveries before the stop: {counts:?}");
+    assert!(
+        rounds <= 4,
+        "{rounds} requests of deliveries before the stop"
+    );
 }

@@ -1,4 +1,4 @@
-//! The requests that a silent physical partition does not answer.
+//! The requests that a silent physical partition does not answer, or a slow one answers late.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +10,14 @@ pub(crate) struct Silence {
     range: String,
     /// The keys of the logical partitions in it, as headers.
     keys: BTreeSet<String>,
+    /// The only requests concerned; all if `None`.
+    only: Option<fn(&HttpRequest) -> bool>,
+}
+
+/// Whether a request reads a page of a query.
+#[allow(dead_code, reason = "not every test crate has slow queries")]
+pub(crate) fn is_query(request: &HttpRequest) -> bool {
+    request.headers.contains_key("x-ms-documentdb-isquery")
 }
 
 impl Silence {
@@ -19,7 +27,15 @@ impl Silence {
         Self {
             range: range.to_owned(),
             keys: keys.map(|key| format!("[{:?}]", key.as_ref())).collect(),
+            only: None,
         }
+    }
+
+    /// Concerns only requests of this kind.
+    #[allow(dead_code, reason = "not every test crate has slow queries")]
+    pub(crate) fn only(self, kind: fn(&HttpRequest) -> bool) -> Self {
+        let only = Some(kind);
+        Self { only, ..self }
     }
 
     /// Whether a request needs the partition: it names the partition or a key in it, or the gateway
@@ -29,6 +45,9 @@ impl Silence {
             let value = request.headers.get(name)?;
             value.to_str().ok()
         };
+        if self.only.is_some_and(|is_kind| !is_kind(request)) {
+            return false;
+        }
         if let Some(range) = header("x-ms-documentdb-partitionkeyrangeid") {
             return range == self.range;
         }

@@ -25,7 +25,7 @@ use crate::streams::documents::{
 };
 use crate::streams::order::Streams;
 use crate::telemetry;
-use crate::timing::ADOPTION;
+use crate::timing::{ADOPTION, AGREEMENT_PAUSE};
 use cdb_coordination::Rows;
 
 /// The most concurrent requests about partitions.
@@ -72,6 +72,7 @@ impl Inner {
         let configured = self.config.partitions.count();
         let latest = self.container.latest_committed();
         let key = WorkSettingsKey::new(SETTINGS);
+        let mut pauses = std::iter::repeat_n(AGREEMENT_PAUSE, 2);
         let stored = loop {
             if let Some(stored) = latest.read(&key).await? {
                 break stored.document;
@@ -82,9 +83,11 @@ impl Inner {
                 form: FORM,
                 written_by: concat!("cdb-work ", env!("CARGO_PKG_VERSION")).to_owned(),
             };
-            match self.container.run(settings.create()).await {
-                Err(error) if error.is_conflict() || error.is_ambiguous() => {}
-                created => return Ok(created.map(drop)?),
+            let created = self.container.run(settings.create()).await;
+            let is_unclear = |error: &Error| error.is_conflict() || error.is_ambiguous();
+            match (created, pauses.next()) {
+                (Err(error), Some(pause)) if is_unclear(&error) => tokio::time::sleep(pause).await,
+                (created, _) => return Ok(created.map(drop)?),
             }
         };
         if stored.form > FORM {

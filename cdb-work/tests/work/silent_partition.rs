@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::attempts::Slots;
 use crate::liveness::{sender, stream_of};
-use crate::silence::{Silence, Silent};
+use crate::silence::{Silence, Silent, is_query};
 use crate::test_env::{TestEnv, message};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -83,6 +83,12 @@ impl Fixture {
         self.network.executes.store(only_answers, Ordering::SeqCst);
         self.network
             .set(Silence::of(&self.range.to_string(), names));
+    }
+
+    fn slow_down(&self, kind: fn(&cdb_client::HttpRequest) -> bool, delay: Duration) {
+        let names = self.sick.iter().map(|at| Partitions::default().name(*at));
+        let silence = Silence::of(&self.range.to_string(), names).only(kind);
+        self.network.slow_down(silence, delay);
     }
 
     fn repair(&self) {
@@ -409,4 +415,43 @@ async fn partitions_without_an_answer_delay_no_renewal_of_the_others() {
     println!("a healthy lease had at least {least:?} left");
     assert!(least > settings.lease / 6, "{least:?}");
     drop(work);
+}
+
+/// Messages of another process, in a partition whose queries take `delay`. Returns the longest time
+/// until one is handled, of the first three rounds and of later rounds.
+async fn handled_slowly(delay: Duration) -> Option<(Duration, Duration)> {
+    let fixture = Fixture::start().await?;
+    let work = fixture.open().await;
+    let other = sender(&fixture.env).await;
+    let times = Times::default();
+    let run = times.run(&work);
+    fixture.slow_down(is_query, delay);
+    let all = [&*fixture.sick, &*fixture.sound].concat();
+    let mut longest = Vec::new();
+    for numbers in [1..4, 6..9] {
+        for number in numbers {
+            times.store(&other, &all, number).await;
+            tokio::time::sleep(SECOND * 2).await;
+        }
+        times.until_handled(&all).await;
+        assert_eq!(times.missing(&all), [], "{delay:?}");
+        longest.push(times.longest(&all));
+        times.stored.lock().unwrap().clear();
+    }
+    run.stop().await.unwrap();
+    work.shutdown().await.unwrap();
+    Some((longest[0], longest[1]))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_whose_queries_take_long_gets_its_messages_handled() {
+    for ms in [500, 900, 1_500, 3_000, 5_000] {
+        let delay = Duration::from_millis(ms);
+        let Some((first, later)) = handled_slowly(delay).await else {
+            return;
+        };
+        println!("queries take {delay:?}: handled after {first:?}, later ones after {later:?}");
+        assert!(first <= SECOND * 3 + delay * 4, "{delay:?}: {first:?}");
+        assert!(later <= SECOND * 2 + delay * 2, "{delay:?}: {later:?}");
+    }
 }

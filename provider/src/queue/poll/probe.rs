@@ -153,9 +153,9 @@ async fn probe_each(
         let query = query(services, &share.part(&range), nothing);
         let container = services.container();
         let run = container.query(query).page_size(MAX_FOUND);
-        let mut pages = run.in_physical_partition(&range).row_by_row().pages();
-        let answer = container.health().in_time(&range, pages.next_page());
-        let rows = answer.await?.unwrap_or_default();
+        let run = run.in_physical_partition(&range).available_only();
+        let mut pages = run.row_by_row().pages();
+        let rows = pages.next_page().await?.unwrap_or_default();
         Ok((range, rows, pages.has_more()))
     });
     let answers: Vec<_> = probes.buffer_unordered(CONCURRENCY).collect().await;

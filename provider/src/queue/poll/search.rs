@@ -35,13 +35,13 @@ impl DueSearch<'_> {
         let read = self.container.query(query(search.from()));
         let read = read
             .in_physical_partition(self.range)
+            .available_only()
             .page_size(search.page_size());
         let mut pages = read.row_by_row().pages();
         let mut usable = 0;
         while search.reads_on() {
             let sent_at = Instant::now();
-            let page = pages.next_page();
-            let rows = match self.container.health().in_time(self.range, page).await {
+            let rows = match pages.next_page().await {
                 Ok(rows) => rows.unwrap_or_default(),
                 Err(error) if usable == 0 => return Err(error.into()),
                 Err(_) => break,

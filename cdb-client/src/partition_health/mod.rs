@@ -5,26 +5,54 @@
 //! no request. A caller with work in several partitions reads the health and leaves out those that
 //! do not answer, so that they delay only their own work.
 
+mod circuit;
+
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
+pub(crate) use self::circuit::Class;
+use self::circuit::{FIRST, Known, LONGEST};
 use crate::error::{Error, ErrorKind, Result};
 use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
 use crate::status::Status;
 
-/// The deadline of a request while other partitions answer, and the first backoff.
-const FIRST: Duration = Duration::from_secs(1);
+/// The time by which a dropped request counts as a failure before its deadline, which begins before
+/// the request is sent.
+const SILENT_BEFORE: Duration = Duration::from_millis(100);
 
-/// The longest backoff, which doubles with each failed trial, and the time for which the requests of
-/// a partition avoid the region that did not answer.
-const LONGEST: Duration = Duration::from_secs(30);
+/// The time for which a request goes on after its deadline. Its answer tells how long the partition
+/// takes. Attempts end after this time by default.
+const GOES_ON: Duration = Duration::from_secs(10);
 
-/// The time without an answer after which a dropped request counts as a failure: a little less than
-/// the deadline, which begins before the request is sent.
-const SILENT_AFTER: Duration = Duration::from_millis(900);
+/// What a search sends.
+const SEARCH: &[Class] = &[Class::Queries];
+
+/// What work in a logical partition sends.
+const WORK: &[Class] = &[Class::Points, Class::Queries, Class::Writes];
+
+tokio::task_local! {
+    /// The time since which the innermost [`watch_stall`] of this task gets only answers of 429, and
+    /// the class of its request.
+    static STALL: Cell<Option<(Class, Instant)>>;
+}
+
+/// Notes an answer for the work of this task. Requests outside of work note nothing.
+fn note_stall(class: Class, is_throttled: bool) {
+    let _no_work = STALL.try_with(|stall| {
+        let since = stall.get().filter(|_| is_throttled);
+        let begins = is_throttled.then(|| (class, Instant::now()));
+        stall.set(since.or(begins));
+    });
+}
+
+/// Awaits work of which [`PartitionHealth::stalled`] tells whether it is throttled.
+pub(crate) async fn watch_stall<T>(work: impl Future<Output = T>) -> T {
+    STALL.scope(Cell::new(None), work).await
+}
 
 /// Which physical partitions of a container answer.
 ///
@@ -32,10 +60,14 @@ const SILENT_AFTER: Duration = Duration::from_millis(900);
 /// After a failure the partition is in backoff, for 1 s at first and up to 30 s. Then the health
 /// lets a single caller try it. Any other answer ends the backoff.
 ///
+/// A partition that answers slowly is not silent: after a slow answer, the health waits for twice the
+/// time of that answer. A partition that answers a second long only by 429 to point reads, queries
+/// or writes is in backoff for such requests, for up to 5 s.
+///
 /// If all partitions fail, none is in backoff, because then a request delays no other work.
 #[derive(Debug, Default)]
 pub struct PartitionHealth {
-    circuits: Mutex<HashMap<PhysicalPartitionId, Circuit>>,
+    circuits: Mutex<HashMap<PhysicalPartitionId, Known>>,
     /// Those of partitions that failed over alone, or whose region did not answer.
     endpoints: Mutex<HashMap<PhysicalPartitionId, RangeEndpoints>>,
 }
@@ -49,86 +81,18 @@ pub(crate) struct RangeEndpoints {
     silent: Option<(Arc<str>, Instant)>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Circuit {
-    /// The last answer, or the time when the partition became known.
-    answered_at: Instant,
-    state: State,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Closed,
-    Open {
-        retry_at: Instant,
-        backoff: Duration,
-    },
-    /// One caller tries the partition until this time.
-    HalfOpen {
-        until: Instant,
-        backoff: Duration,
-    },
-}
-
 /// What the end of a request says about its partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Signal {
     Answer,
+    /// The partition answers that it has no throughput left.
+    Throttled,
     Failure,
     Nothing,
 }
 
-impl Circuit {
-    fn new(now: Instant) -> Self {
-        Self {
-            answered_at: now,
-            state: State::Closed,
-        }
-    }
-
-    fn is_closed(&self) -> bool {
-        self.state == State::Closed
-    }
-
-    fn answered(&mut self, now: Instant) {
-        *self = Self::new(now);
-    }
-
-    /// Notes the failure of a request. Returns the backoff that begins with it. Failures during a
-    /// backoff count once. A request sent before the last answer says nothing.
-    fn failed(&mut self, sent_at: Instant, now: Instant, longest: Duration) -> Option<Duration> {
-        let backoff = match self.state {
-            _ if sent_at < self.answered_at => return None,
-            State::Open { retry_at, .. } if now < retry_at => return None,
-            State::Closed => FIRST,
-            State::Open { backoff, .. } | State::HalfOpen { backoff, .. } => {
-                (backoff * 2).min(longest)
-            }
-        };
-        let retry_at = now + backoff;
-        self.state = State::Open { retry_at, backoff };
-        Some(backoff)
-    }
-
-    /// Returns the rest of the backoff. `None` lets the caller send a request: without a backoff
-    /// every caller, after a backoff one caller until its trial has failed or `FIRST` has passed.
-    fn admit(&mut self, now: Instant) -> Option<Duration> {
-        let (until, backoff) = match self.state {
-            State::Closed => return None,
-            State::Open { retry_at, backoff } => (retry_at, backoff),
-            State::HalfOpen { until, backoff } => (until, backoff),
-        };
-        if now < until {
-            return Some(until - now);
-        }
-        let until = now + FIRST;
-        self.state = State::HalfOpen { until, backoff };
-        None
-    }
-}
-
 impl PartitionHealth {
-    fn circuits(&self) -> MutexGuard<'_, HashMap<PhysicalPartitionId, Circuit>> {
+    fn circuits(&self) -> MutexGuard<'_, HashMap<PhysicalPartitionId, Known>> {
         // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
         self.circuits.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -138,59 +102,116 @@ impl PartitionHealth {
         self.circuits().len() < 2
     }
 
-    /// Whether no partition has failed since its last answer.
+    /// Whether no partition has failed since its last answer. A throttled partition answers.
     pub fn all_answer(&self) -> bool {
-        self.circuits().values().all(Circuit::is_closed)
+        self.circuits().values().all(|known| known.is_closed(&[]))
     }
 
-    /// Returns those of these partitions that are not in backoff.
+    /// Whether no partition has a backoff.
+    pub(crate) fn all_work(&self) -> bool {
+        self.circuits().values().all(|known| known.is_closed(WORK))
+    }
+
+    /// Returns those of these partitions whose queries are not in backoff.
     #[must_use]
     pub fn available(&self, ranges: Vec<PhysicalPartitionId>) -> Vec<PhysicalPartitionId> {
-        let admits = |range: &PhysicalPartitionId| self.backoff_of(range).is_none();
+        let admits = |range: &PhysicalPartitionId| self.admit(range, SEARCH).is_none();
         ranges.into_iter().filter(admits).collect()
     }
 
     /// Returns the rest of a partition's backoff. The caller sends a request if there is none.
     pub fn backoff_of(&self, range: &PhysicalPartitionId) -> Option<Duration> {
+        self.admit(range, &[])
+    }
+
+    /// As [`backoff_of`](Self::backoff_of), for work in a logical partition, which also waits for a
+    /// partition that throttles its requests.
+    pub(crate) fn backoff_of_work(&self, range: &PhysicalPartitionId) -> Option<Duration> {
+        self.admit(range, WORK)
+    }
+
+    fn admit(&self, range: &PhysicalPartitionId, classes: &[Class]) -> Option<Duration> {
         let mut circuits = self.circuits();
-        if !circuits.values().any(Circuit::is_closed) {
+        if !circuits.values().any(|known| known.is_closed(classes)) {
             return None;
         }
-        circuits.get_mut(range)?.admit(Instant::now())
+        circuits.get_mut(range)?.admit(classes, Instant::now())
     }
 
-    /// Returns `true` if a partition has not answered since a failure, while others answer. Unlike
-    /// [`backoff_of`](Self::backoff_of), it lets no caller try the partition.
+    /// Returns `true` if a partition has not answered since a failure or throttles requests, while
+    /// others answer. Unlike [`backoff_of`](Self::backoff_of), it lets no caller try the partition.
     pub fn is_silent(&self, range: &PhysicalPartitionId) -> bool {
-        let is_closed =
-            |circuits: &HashMap<_, Circuit>| circuits.get(range).is_none_or(Circuit::is_closed);
-        !is_closed(&self.circuits()) && self.others_answer(range)
+        let circuits = self.circuits();
+        let is_silent = circuits.get(range).is_some_and(|known| {
+            let throttled_for = known.throttled_for(WORK, Instant::now());
+            !known.silence.is_closed() || throttled_for.is_some()
+        });
+        is_silent && circuits.values().any(|known| known.is_closed(WORK))
     }
 
-    /// Awaits a request to a partition. The request has a deadline of a second while other
+    /// Returns the backoff of the work of this task if it is throttled for a second, while other
     /// partitions answer.
+    pub(crate) fn stalled(&self, range: &PhysicalPartitionId) -> Option<Duration> {
+        let now = Instant::now();
+        let stall = STALL.try_with(Cell::get).ok().flatten();
+        let (class, since) = stall.filter(|(_, since)| now - *since >= FIRST)?;
+        if !self.others_answer(range, WORK) {
+            return None;
+        }
+        let mut circuits = self.circuits();
+        let known = circuits.get_mut(range)?;
+        known.refused(class, since, now);
+        Some(known.throttled_for(WORK, now).unwrap_or(FIRST))
+    }
+
+    /// Awaits a read of a partition. It has a deadline while other partitions answer: a second, or
+    /// twice the time of a recent slow answer. After the deadline it goes on without its caller,
+    /// because its answer tells a slow partition from a silent one.
     ///
     /// # Errors
     /// When the request fails; [`Unavailable`](ErrorKind::Unavailable) after the deadline.
-    pub async fn in_time<T, E: From<Error>>(
+    pub(crate) async fn in_time<T: Send + 'static>(
         &self,
         range: &PhysicalPartitionId,
-        request: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, E> {
-        if !self.others_answer(range) {
-            return request.await;
-        }
-        let answered = tokio::time::timeout(FIRST, request).await;
-        answered.unwrap_or_else(|_| {
-            let message = format!("physical partition {range} did not answer within {FIRST:?}");
-            Err(Error::new(ErrorKind::Unavailable, message).into())
-        })
+        class: Class,
+        read: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let patience = self.patience(range, class);
+        self.within(range, patience, read).await
     }
 
-    fn others_answer(&self, range: &PhysicalPartitionId) -> bool {
+    /// As [`in_time`](Self::in_time), with this deadline.
+    pub(crate) async fn within<T: Send + 'static>(
+        &self,
+        range: &PhysicalPartitionId,
+        patience: Duration,
+        read: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        if !self.others_answer(range, &[]) {
+            return read.await;
+        }
+        let sent_at = Instant::now();
+        let mut read = Box::pin(read);
+        if let Ok(answered) = timeout(patience, &mut read).await {
+            return answered;
+        }
+        let goes_on = timeout(GOES_ON, read);
+        tokio::spawn(goes_on);
+        self.failed(range, sent_at, LONGEST);
+        let message = format!("physical partition {range} did not answer within {patience:?}");
+        Err(Error::new(ErrorKind::Unavailable, message))
+    }
+
+    pub(crate) fn patience(&self, range: &PhysicalPartitionId, class: Class) -> Duration {
+        let circuits = self.circuits();
+        let known = circuits.get(range);
+        known.map_or(FIRST, |known| known.patience(class, Instant::now()))
+    }
+
+    fn others_answer(&self, range: &PhysicalPartitionId, classes: &[Class]) -> bool {
         let circuits = self.circuits();
         let mut others = circuits.iter().filter(|(other, _)| *other != range);
-        others.any(|(_, circuit)| circuit.is_closed())
+        others.any(|(_, known)| known.is_closed(classes))
     }
 
     /// Follows a new list of the partitions.
@@ -199,8 +220,8 @@ impl PartitionHealth {
         let mut circuits = self.circuits();
         let known = std::mem::take(&mut *circuits);
         circuits.extend(map.iter().map(|range| {
-            let circuit = known.get(&range.id).copied();
-            (range.id.clone(), circuit.unwrap_or(Circuit::new(now)))
+            let known = known.get(&range.id).copied();
+            (range.id.clone(), known.unwrap_or(Known::new(now)))
         }));
         self.endpoints()
             .retain(|range, _| circuits.contains_key(range));
@@ -220,42 +241,61 @@ impl PartitionHealth {
 
     /// Watches a request that is about to be sent. `can_fail_over` says that its partition may move
     /// to another region alone.
-    pub(crate) fn watch(&self, range: PhysicalPartitionId, can_fail_over: bool) -> Watch<'_> {
+    pub(crate) fn watch(
+        &self,
+        range: PhysicalPartitionId,
+        class: Class,
+        can_fail_over: bool,
+    ) -> Watch<'_> {
+        let now = Instant::now();
         Watch {
             health: self,
             range,
+            class,
             is_over: false,
             can_fail_over,
             attempts: Mutex::new(Attempts {
-                sent_at: Instant::now(),
+                sent_at: now,
+                last_at: now,
+                refused_since: None,
                 endpoint: None,
                 is_answered: false,
             }),
         }
     }
 
-    fn note(
-        &self,
-        range: &PhysicalPartitionId,
-        sent_at: Instant,
-        signal: Signal,
-        longest: Duration,
-    ) {
-        let now = Instant::now();
-        let mut circuits = self.circuits();
-        let Some(circuit) = circuits.get_mut(range) else {
-            return;
-        };
-        let backoff = match signal {
-            Signal::Answer => return circuit.answered(now),
-            Signal::Failure => circuit.failed(sent_at, now, longest),
-            Signal::Nothing => return,
-        };
-        drop(circuits);
+    /// Notes that a request sent at this time has failed.
+    fn failed(&self, range: &PhysicalPartitionId, sent_at: Instant, longest: Duration) {
+        let backoff = self.circuits().get_mut(range).and_then(|known| {
+            let silence = &mut known.silence;
+            silence.failed(sent_at, Instant::now(), longest)
+        });
         if let Some(backoff) = backoff
-            && self.others_answer(range)
+            && self.others_answer(range, &[])
         {
             tracing::warn!(%range, ?backoff, "a physical partition does not answer");
+        }
+    }
+
+    /// Notes an answer to a request of this class, and the time of its attempt. `refused_since` is
+    /// the time since which the request got only answers of 429.
+    fn answered(
+        &self,
+        range: &PhysicalPartitionId,
+        class: Class,
+        took: Duration,
+        refused_since: Option<Instant>,
+    ) {
+        note_stall(class, refused_since.is_some());
+        let now = Instant::now();
+        let backoff = self.circuits().get_mut(range).and_then(|known| {
+            known.answered(class, took, refused_since.is_some(), now);
+            known.refused(class, refused_since?, now)
+        });
+        if let Some(backoff) = backoff
+            && self.others_answer(range, WORK)
+        {
+            tracing::warn!(%range, ?class, ?backoff, "a physical partition throttles requests");
         }
     }
 }
@@ -265,6 +305,7 @@ impl PartitionHealth {
 pub(crate) struct Watch<'a> {
     health: &'a PartitionHealth,
     range: PhysicalPartitionId,
+    class: Class,
     is_over: bool,
     can_fail_over: bool,
     attempts: Mutex<Attempts>,
@@ -275,6 +316,10 @@ pub(crate) struct Watch<'a> {
 struct Attempts {
     /// The time of the first attempt since the last answer.
     sent_at: Instant,
+    /// The time of the last attempt.
+    last_at: Instant,
+    /// The first of the last answers, if these were all 429.
+    refused_since: Option<Instant>,
     /// The endpoint of the last attempt.
     endpoint: Option<Arc<str>>,
     /// Whether the partition has answered, and the request waits before its next attempt.
@@ -296,15 +341,16 @@ impl Watch<'_> {
     pub(crate) fn sent_to(&self, endpoint: &Arc<str>) {
         let mut attempts = self.attempts();
         attempts.endpoint = Some(endpoint.clone());
+        attempts.last_at = Instant::now();
         if std::mem::take(&mut attempts.is_answered) {
-            attempts.sent_at = Instant::now();
+            attempts.sent_at = attempts.last_at;
         }
     }
 
     /// Notes that the partition has answered an attempt, which the request may repeat after a wait.
     pub(crate) fn answered(&self, status: Status) {
-        if Signal::of_status(status) == Signal::Answer {
-            self.note(Signal::Answer);
+        if Signal::of_status(status) != Signal::Failure {
+            self.note(Signal::of_status(status));
             self.attempts().is_answered = true;
         }
     }
@@ -338,14 +384,27 @@ impl Watch<'_> {
     }
 
     fn note(&self, signal: Signal) {
+        let now = Instant::now();
+        let attempts = {
+            let mut attempts = self.attempts();
+            let since = attempts.refused_since.unwrap_or(now);
+            attempts.refused_since = (signal == Signal::Throttled).then_some(since);
+            attempts.clone()
+        };
         // A trial of a partition that can fail over asks another region first, and ends at once
         // after the move.
         let longest = if self.can_fail_over { FIRST } else { LONGEST };
-        let Attempts {
-            sent_at, endpoint, ..
-        } = self.attempts().clone();
-        self.health.note(&self.range, sent_at, signal, longest);
-        if let Some(endpoint) = endpoint
+        let took = now - attempts.last_at;
+        match signal {
+            Signal::Answer | Signal::Throttled => {
+                let refused_since = attempts.refused_since;
+                self.health
+                    .answered(&self.range, self.class, took, refused_since);
+            }
+            Signal::Failure => self.health.failed(&self.range, attempts.sent_at, longest),
+            Signal::Nothing => {}
+        }
+        if let Some(endpoint) = attempts.endpoint
             && self.can_fail_over
             && signal == Signal::Failure
         {
@@ -366,9 +425,10 @@ impl RangeEndpoints {
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
+        let patience = self.health.patience(&self.range, self.class);
         let is_silent = {
             let attempts = self.attempts();
-            !attempts.is_answered && attempts.sent_at.elapsed() >= SILENT_AFTER
+            !attempts.is_answered && attempts.sent_at.elapsed() + SILENT_BEFORE >= patience
         };
         if !self.is_over && is_silent {
             self.note(Signal::Failure);
@@ -381,6 +441,7 @@ impl Signal {
     fn of_status(status: Status) -> Self {
         match status {
             Status::RANGE_GONE => Self::Answer,
+            status if status.code == 429 => Self::Throttled,
             status if matches!(status.code, 408 | 410 | 500..=599) => Self::Failure,
             _ => Self::Answer,
         }
@@ -406,48 +467,9 @@ mod tests {
 
     fn health(ranges: &[&str]) -> PartitionHealth {
         let health = PartitionHealth::default();
-        let new = |range| (range, Circuit::new(Instant::now()));
+        let new = |range| (range, Known::new(Instant::now()));
         health.circuits().extend(ids(ranges).into_iter().map(new));
         health
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_backoff_doubles_with_each_failed_trial_and_ends_with_an_answer() {
-        let mut now = Instant::now();
-        let mut circuit = Circuit::new(now);
-        for seconds in [1, 2, 4, 8, 16, 30, 30] {
-            let backoff = Duration::from_secs(seconds);
-            assert_eq!(circuit.admit(now), None);
-            assert_eq!(circuit.failed(now, now, LONGEST), Some(backoff));
-            assert_eq!(circuit.failed(now, now, LONGEST), None, "it counts once");
-            now += backoff / 2;
-            assert_eq!(circuit.admit(now), Some(backoff / 2));
-            now += backoff / 2;
-        }
-        circuit.answered(now);
-        assert!(circuit.is_closed());
-        assert_eq!(circuit.failed(now, now, LONGEST), Some(FIRST));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_caller_at_a_time_tries_a_partition_after_its_backoff() {
-        let now = Instant::now();
-        let mut circuit = Circuit::new(now);
-        assert_eq!(circuit.failed(now, now, LONGEST), Some(FIRST));
-        let now = now + FIRST;
-        assert_eq!(circuit.admit(now), None);
-        assert_eq!(circuit.admit(now), Some(FIRST));
-        // The caller of the trial has sent nothing.
-        assert_eq!(circuit.admit(now + FIRST), None);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_failure_of_a_request_sent_before_the_last_answer_is_ignored() {
-        let sent_at = Instant::now();
-        let mut circuit = Circuit::new(sent_at);
-        circuit.answered(sent_at + FIRST);
-        assert_eq!(circuit.failed(sent_at, sent_at + FIRST * 2, LONGEST), None);
-        assert!(circuit.is_closed());
     }
 
     #[test]
@@ -473,25 +495,32 @@ mod tests {
         for (code, sub) in [(404, 0), (404, 1002), (409, 0), (410, 1002), (412, 0)] {
             assert_eq!(signal(code, sub), Signal::Answer, "{code}/{sub}");
         }
-        for (code, sub) in [(400, 0), (403, 1014), (429, 3200), (449, 0)] {
+        for (code, sub) in [(400, 0), (403, 1014), (449, 0)] {
             assert_eq!(signal(code, sub), Signal::Answer, "{code}/{sub}");
         }
+        assert_eq!(signal(429, 3200), Signal::Throttled);
         assert_eq!(Signal::of(&Error::configuration("")), Signal::Nothing);
         let silent = Error::new(ErrorKind::Unavailable, "");
         assert_eq!(Signal::of(&silent), Signal::Failure);
     }
 
+    const QUERIES: Class = Class::Queries;
+
+    /// A query of partition 1 that is answered after this time.
+    async fn answered_after(health: Arc<PartitionHealth>, time: Duration) -> Result<()> {
+        let range = ids(&["1"]).remove(0);
+        let watch = health.watch(range, QUERIES, false);
+        tokio::time::sleep(time).await;
+        watch.ended(&Ok(()));
+        Ok(())
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_silent_partition_has_a_deadline_while_another_one_answers() {
-        let (health, all) = (health(&["0", "1"]), ids(&["0", "1"]));
-        let silent = async {
-            let watch = health.watch(all[1].clone(), false);
-            std::future::pending::<()>().await;
-            watch.ended(&Ok(()));
-            Ok(())
-        };
+        let (health, all) = (Arc::new(health(&["0", "1"])), ids(&["0", "1"]));
+        let silent = answered_after(health.clone(), Duration::MAX);
         let begun = Instant::now();
-        let answer: Result<()> = health.in_time(&all[1], silent).await;
+        let answer = health.in_time(&all[1], QUERIES, silent).await;
         assert!(answer.is_err_and(|error| error.is_transient()));
         assert_eq!(begun.elapsed(), FIRST);
         assert_eq!(health.available(all.clone()), ids(&["0"]));
@@ -499,37 +528,51 @@ mod tests {
         tokio::time::advance(FIRST).await;
         assert!(health.is_silent(&all[1]) && !health.is_silent(&all[0]));
         assert_eq!(health.backoff_of(&all[1]), None, "a caller may try it");
-        health.watch(all[1].clone(), false).ended(&Ok(()));
+        health.watch(all[1].clone(), QUERIES, false).ended(&Ok(()));
         assert!(health.all_answer() && !health.is_silent(&all[1]));
         assert_eq!(health.available(all.clone()), all);
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_slow_partition_is_awaited_after_the_first_deadline() {
+        let (health, all) = (Arc::new(health(&["0", "1"])), ids(&["0", "1"]));
+        for seconds in 2..=5 {
+            let slow = Duration::from_secs(seconds);
+            let read = async || {
+                let query = answered_after(health.clone(), slow);
+                health.in_time(&all[1], QUERIES, query).await
+            };
+            if seconds == 2 {
+                assert!(read().await.is_err());
+                tokio::time::sleep(slow).await;
+            }
+            assert!(health.all_answer());
+            assert!(read().await.is_ok(), "{slow:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn without_another_partition_that_answers_there_is_no_backoff_and_no_deadline() {
-        let (health, all) = (health(&["0", "1"]), ids(&["0", "1"]));
+        let (health, all) = (Arc::new(health(&["0", "1"])), ids(&["0", "1"]));
         for range in &all {
-            health.note(range, Instant::now(), Signal::Failure, LONGEST);
+            health.failed(range, Instant::now(), LONGEST);
         }
         assert_eq!(health.available(all.clone()), all);
         assert!(!health.all_answer());
-        let slow = async {
-            tokio::time::sleep(FIRST * 5).await;
-            Ok(7)
-        };
-        let answer: Result<u32> = health.in_time(&all[0], slow).await;
-        assert_eq!(answer.expect("it answers"), 7);
+        let slow = answered_after(health.clone(), FIRST * 5);
+        assert!(health.in_time(&all[1], QUERIES, slow).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_dropped_request_is_a_failure_only_if_it_was_silent_for_long() {
         let (health, all) = (health(&["0", "1"]), ids(&["0", "1"]));
         let dropped_after = async |time: Duration| {
-            let watch = health.watch(all[1].clone(), false);
+            let watch = health.watch(all[1].clone(), QUERIES, false);
             tokio::time::sleep(time).await;
             drop(watch);
             health.all_answer()
         };
-        assert!(dropped_after(SILENT_AFTER / 2).await);
-        assert!(!dropped_after(SILENT_AFTER).await);
+        assert!(dropped_after(FIRST / 2).await);
+        assert!(!dropped_after(FIRST - SILENT_BEFORE).await);
     }
 }

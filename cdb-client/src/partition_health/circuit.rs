@@ -1,0 +1,325 @@
+//! What is known of the requests to one physical partition: circuit breakers, and the time that
+//! answers take.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::operation::OperationKind;
+
+/// The deadline of a request while other partitions answer, and the first backoff.
+pub(super) const FIRST: Duration = Duration::from_secs(1);
+
+/// The longest backoff, which doubles with each failed trial, and the time for which the requests of
+/// a partition avoid the region that did not answer.
+pub(super) const LONGEST: Duration = Duration::from_secs(30);
+
+/// The longest backoff of a partition that throttles requests. A trial costs its caller a second.
+const LONGEST_THROTTLED: Duration = Duration::from_secs(5);
+
+/// The longest deadline of a request while other partitions answer: that of an attempt.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The time for which the deadline of a slow partition stays longer after its last slow answer.
+const SLOW_FOR: Duration = Duration::from_secs(60);
+
+/// The kinds of requests that a partition may answer at different speeds, or throttle alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    Points,
+    Queries,
+    Writes,
+    Feeds,
+}
+
+impl Class {
+    pub(super) const ALL: [Self; 4] = [Self::Points, Self::Queries, Self::Writes, Self::Feeds];
+
+    pub(crate) fn of(kind: OperationKind) -> Self {
+        match kind {
+            OperationKind::Query => Self::Queries,
+            OperationKind::ChangeFeed => Self::Feeds,
+            kind if kind.is_read() => Self::Points,
+            _ => Self::Writes,
+        }
+    }
+}
+
+/// What is known of a physical partition.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    /// Opens when the partition does not answer.
+    pub(super) silence: Circuit,
+    /// Open when the partition throttles requests of a class.
+    throttled: [Circuit; Class::ALL.len()],
+    /// The deadlines of requests while other partitions answer.
+    patience: [Patience; Class::ALL.len()],
+}
+
+impl Known {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            silence: Circuit::new(now),
+            throttled: [Circuit::new(now); Class::ALL.len()],
+            patience: [Patience::default(); Class::ALL.len()],
+        }
+    }
+
+    pub(super) fn throttled(&mut self, class: Class) -> &mut Circuit {
+        &mut self.throttled[class as usize]
+    }
+
+    /// Returns the deadline of a request of this class while other partitions answer.
+    pub(super) fn patience(&self, class: Class, now: Instant) -> Duration {
+        self.patience[class as usize].at(now)
+    }
+
+    /// Notes an answer of the partition, and the time that it took. `is_throttled` says that it is a
+    /// 429, which ends no backoff of throttled requests.
+    pub(super) fn answered(
+        &mut self,
+        class: Class,
+        took: Duration,
+        is_throttled: bool,
+        now: Instant,
+    ) {
+        self.silence = Circuit::new(now);
+        if !is_throttled {
+            self.patience[class as usize].note(took, now);
+            self.throttled(class).state = State::Closed;
+        }
+    }
+
+    /// Notes that a request was answered only by 429 since this time. Returns the backoff that
+    /// begins with it.
+    pub(super) fn refused(
+        &mut self,
+        class: Class,
+        since: Instant,
+        now: Instant,
+    ) -> Option<Duration> {
+        let circuit = self.throttled(class);
+        let is_long = now - since >= FIRST;
+        is_long.then(|| circuit.failed(since, now, LONGEST_THROTTLED))?
+    }
+
+    /// Whether requests of these classes are not in backoff, and no trial is pending.
+    pub(super) fn is_closed(&self, classes: &[Class]) -> bool {
+        let is_throttled = |class: &Class| !self.throttled[*class as usize].is_closed();
+        self.silence.is_closed() && !classes.iter().any(is_throttled)
+    }
+
+    /// Returns the rest of the time in which the partition throttles requests of these classes.
+    pub(super) fn throttled_for(&self, classes: &[Class], now: Instant) -> Option<Duration> {
+        let circuits = classes.iter().map(|class| self.throttled[*class as usize]);
+        circuits.filter_map(|circuit| circuit.rest(now)).max()
+    }
+
+    /// Returns the rest of the backoff. `None` lets the caller send requests of these classes.
+    pub(super) fn admit(&mut self, classes: &[Class], now: Instant) -> Option<Duration> {
+        let rest = self.throttled_for(classes, now);
+        if let Some(rest) = self.silence.rest(now).max(rest) {
+            return Some(rest);
+        }
+        let trial = now
+            + classes
+                .iter()
+                .map(|class| self.patience(*class, now))
+                .max()
+                .unwrap_or(FIRST);
+        self.silence.try_until(trial);
+        for class in classes {
+            self.throttled(*class).try_until(trial);
+        }
+        None
+    }
+}
+
+/// A circuit breaker.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Circuit {
+    /// The last answer or failure, or the time when the partition became known.
+    noted_at: Instant,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Closed,
+    Open {
+        retry_at: Instant,
+        backoff: Duration,
+    },
+    /// One caller tries the partition until this time.
+    HalfOpen {
+        until: Instant,
+        backoff: Duration,
+    },
+}
+
+impl Circuit {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            noted_at: now,
+            state: State::Closed,
+        }
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    /// Notes the failure of a request. Returns the backoff that begins with it. Failures during a
+    /// backoff count once. A request sent before the last answer or failure says nothing.
+    pub(super) fn failed(
+        &mut self,
+        sent_at: Instant,
+        now: Instant,
+        longest: Duration,
+    ) -> Option<Duration> {
+        let backoff = match self.state {
+            _ if sent_at < self.noted_at => return None,
+            State::Open { retry_at, .. } if now < retry_at => return None,
+            State::Closed => FIRST,
+            State::Open { backoff, .. } | State::HalfOpen { backoff, .. } => {
+                (backoff * 2).min(longest)
+            }
+        };
+        self.noted_at = now;
+        let retry_at = now + backoff;
+        self.state = State::Open { retry_at, backoff };
+        Some(backoff)
+    }
+
+    /// Returns the rest of the backoff, or of another caller's trial.
+    fn rest(&self, now: Instant) -> Option<Duration> {
+        let until = match self.state {
+            State::Closed => return None,
+            State::Open { retry_at, .. } => retry_at,
+            State::HalfOpen { until, .. } => until,
+        };
+        (now < until).then(|| until - now)
+    }
+
+    /// Lets a single caller try the partition, until its trial has failed or this time.
+    fn try_until(&mut self, until: Instant) {
+        if let State::Open { backoff, .. } | State::HalfOpen { backoff, .. } = self.state {
+            self.state = State::HalfOpen { until, backoff };
+        }
+    }
+}
+
+/// How long a caller waits for an answer while other partitions answer: a second, or twice as long as
+/// the slowest recent answer took. So a slow partition is not taken for a silent one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Patience(Option<(Duration, Instant)>);
+
+impl Patience {
+    fn at(self, now: Instant) -> Duration {
+        let slow = self.0.filter(|(_, until)| now < *until);
+        slow.map_or(FIRST, |(time, _)| time)
+    }
+
+    fn note(&mut self, took: Duration, now: Instant) {
+        let wanted = (took * 2).min(LONGEST_PATIENCE);
+        if wanted > FIRST {
+            self.0 = Some((wanted.max(self.at(now)), now + SLOW_FOR));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUERIES: &[Class] = &[Class::Queries];
+
+    #[tokio::test(start_paused = true)]
+    async fn the_backoff_doubles_with_each_failed_trial_and_ends_with_an_answer() {
+        let mut now = Instant::now();
+        let mut known = Known::new(now);
+        for seconds in [1, 2, 4, 8, 16, 30, 30] {
+            let backoff = Duration::from_secs(seconds);
+            assert_eq!(known.admit(QUERIES, now), None);
+            assert_eq!(known.silence.failed(now, now, LONGEST), Some(backoff));
+            assert_eq!(
+                known.silence.failed(now, now, LONGEST),
+                None,
+                "it counts once"
+            );
+            now += backoff / 2;
+            assert_eq!(known.admit(QUERIES, now), Some(backoff / 2));
+            now += backoff / 2;
+        }
+        known.answered(Class::Points, Duration::ZERO, false, now);
+        assert!(known.is_closed(&Class::ALL));
+        assert_eq!(known.silence.failed(now, now, LONGEST), Some(FIRST));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_caller_at_a_time_tries_a_partition_after_its_backoff() {
+        let now = Instant::now();
+        let mut known = Known::new(now);
+        assert_eq!(known.silence.failed(now, now, LONGEST), Some(FIRST));
+        let now = now + FIRST;
+        assert_eq!(known.admit(QUERIES, now), None);
+        assert_eq!(known.admit(QUERIES, now), Some(FIRST));
+        // The caller of the trial has sent nothing.
+        assert_eq!(known.admit(QUERIES, now + FIRST), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_failure_of_a_request_sent_before_the_last_answer_is_ignored() {
+        let sent_at = Instant::now();
+        let mut known = Known::new(sent_at);
+        known.answered(Class::Points, Duration::ZERO, false, sent_at + FIRST);
+        let failed = known.silence.failed(sent_at, sent_at + FIRST * 2, LONGEST);
+        assert_eq!(failed, None);
+        assert!(known.is_closed(&Class::ALL));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn throttled_writes_have_a_backoff_of_their_own_which_only_a_write_ends() {
+        let (sent_at, now) = (Instant::now(), Instant::now() + FIRST);
+        let mut known = Known::new(sent_at);
+        assert_eq!(
+            known.refused(Class::Writes, sent_at, sent_at + FIRST / 2),
+            None
+        );
+        assert_eq!(known.refused(Class::Writes, sent_at, now), Some(FIRST));
+        assert_eq!(known.admit(QUERIES, now), None);
+        known.answered(Class::Points, Duration::ZERO, false, now);
+        known.answered(Class::Writes, Duration::ZERO, true, now);
+        assert_eq!(known.admit(&Class::ALL, now), Some(FIRST));
+        // One trial at a time, and at most five seconds between two.
+        let mut now = now;
+        for seconds in [2, 4, 5, 5] {
+            now += known.admit(&Class::ALL, now).expect("it is in backoff");
+            assert_eq!(known.admit(&Class::ALL, now), None);
+            let backoff = known.refused(Class::Writes, now, now + FIRST);
+            assert_eq!(backoff, Some(Duration::from_secs(seconds)));
+            now += FIRST;
+        }
+        known.answered(Class::Writes, Duration::ZERO, false, now);
+        assert!(known.is_closed(&Class::ALL));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_deadline_is_twice_the_time_of_the_slowest_recent_answer_of_its_class() {
+        let now = Instant::now();
+        let mut known = Known::new(now);
+        let ms = Duration::from_millis;
+        for (took, patience) in [
+            (5, 1000),
+            (500, 1000),
+            (1500, 3000),
+            (700, 3000),
+            (9000, 10_000),
+        ] {
+            known.answered(Class::Queries, ms(took), false, now);
+            assert_eq!(known.patience(Class::Queries, now), ms(patience));
+            assert_eq!(known.patience(Class::Points, now), FIRST);
+        }
+        assert_eq!(known.patience(Class::Queries, now + SLOW_FOR), FIRST);
+    }
+}

@@ -1,0 +1,205 @@
+//! Every public call that sends requests ends while the service fails for good: within its deadline,
+//! however many callers there are, and with few requests until then. Time is simulated.
+//!
+//! `calls.rs` has a line for each call. Without a fault, a call shows which kinds of requests it
+//! sends; then each of these kinds fails in each way.
+
+mod calls;
+mod listing;
+mod network;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey, SimulatedTime};
+use cdb_coordination::{InMemoryLeaseProvider, Messaging};
+use cdb_emulator::Emulator;
+use cdb_work::{Work, WorkConfig, WorkCoordinator};
+use futures::future::join_all;
+use tokio::time::{Instant, timeout};
+
+use calls::{CALLS, Call, Shop};
+use network::{Failing, Failure, Sent};
+
+/// The deadline of a request.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// The most failing requests of a caller within a second.
+const MOST: usize = 10;
+
+/// When a call counts as endless.
+const ENDLESS: Duration = Duration::from_secs(900);
+
+/// A process on the failing network.
+struct World {
+    network: Failing,
+    client: CosmosClient,
+    shop: ContainerClient<Shop>,
+    messaging: std::sync::OnceLock<Messaging<Shop>>,
+    /// Opened before the fault.
+    work: Option<WorkCoordinator>,
+}
+
+impl World {
+    fn messaging(&self) -> &Messaging<Shop> {
+        let start = || Messaging::builder(self.shop.clone()).start();
+        let started = || start().expect("the durations fit");
+        self.messaging.get_or_init(started)
+    }
+
+    fn work(&self) -> &WorkCoordinator {
+        self.work.as_ref().expect("it is opened for such calls")
+    }
+
+    fn work_container(&self) -> ContainerClient<Work> {
+        self.client.database("test").container("work")
+    }
+}
+
+/// The emulator, with the containers.
+struct Service {
+    emulator: Emulator,
+    time: SimulatedTime,
+}
+
+impl Service {
+    async fn start() -> Self {
+        let time = SimulatedTime::new();
+        let emulator = Emulator::builder().physical_partitions(2);
+        let emulator = emulator.clock(time.clock()).start();
+        let emulator = time.in_real_time(emulator).await.expect("it starts");
+        let service = Self { emulator, time };
+        let world = service.process();
+        let database = world.client.database("test");
+        let created = database.bootstrap::<Shop>("shop", Bootstrap::CreateIfMissing);
+        created.await.expect("a container");
+        let created = database.bootstrap::<Work>("work", Bootstrap::CreateIfMissing);
+        created.await.expect("a container");
+        calls::fill(&world).await;
+        service
+    }
+
+    fn process(&self) -> World {
+        let network = Failing::new(self.time.clone());
+        let key = MasterKey::new(self.emulator.key()).expect("a key");
+        let client = CosmosClient::builder(self.emulator.endpoint())
+            .credential(key)
+            .transport(network.clone())
+            .clock_of(&self.time);
+        let client = client.build().expect("an endpoint");
+        World {
+            network,
+            shop: client.database("test").container("shop"),
+            client,
+            messaging: std::sync::OnceLock::new(),
+            work: None,
+        }
+    }
+
+    async fn world(&self, call: &Call) -> Arc<World> {
+        let mut world = self.process();
+        if call.needs_work {
+            let slots = Arc::new(InMemoryLeaseProvider::all());
+            let open = WorkCoordinator::open(world.work_container(), slots, WorkConfig::default());
+            world.work = Some(open.await.expect("it opens"));
+        }
+        world.network.forget();
+        Arc::new(world)
+    }
+
+    /// Returns the kinds of requests that a call sends.
+    async fn kinds(&self, call: &Call) -> BTreeSet<Sent> {
+        let world = self.world(call).await;
+        let ended = timeout(ENDLESS, (call.run)(world.clone())).await;
+        assert!(ended.is_ok(), "{} does not end without a fault", call.name);
+        let kinds = world.network.kinds();
+        close(&world).await;
+        kinds
+    }
+
+    /// Runs a call with these requests failing. Returns what is wrong with it.
+    async fn fail(&self, call: &Call, sent: Sent, how: Failure, callers: usize) -> Option<String> {
+        let world = self.world(call).await;
+        world.network.fail(sent, how);
+        let begun = Instant::now();
+        let running = (0..callers).map(|_| (call.run)(world.clone()));
+        let ended = timeout(ENDLESS, join_all(running)).await;
+        let took = begun.elapsed();
+        let busiest = world.network.busiest_second();
+        world.network.repair();
+        close(&world).await;
+        let bound = DEADLINE * call.deadlines * 2;
+        // The background tasks of the process send a few, too.
+        let most = MOST * callers + MOST;
+        let name = call.name;
+        let found = format!(
+            "{name}, {sent:?} {how:?}, {callers} callers: {took:?}, {busiest} failing requests in a second"
+        );
+        let is_right = ended.is_ok() && took <= bound && busiest <= most;
+        (!is_right).then_some(found)
+    }
+}
+
+async fn close(world: &World) {
+    if let Some(work) = &world.work {
+        // A call may have ended it.
+        drop(work.shutdown().await);
+    }
+    if let Some(messaging) = world.messaging.get() {
+        messaging.clone().stop().await;
+    }
+}
+
+/// Runs every call of these names with every failure.
+async fn judge(calls: impl Iterator<Item = &'static Call>) {
+    let service = Service::start().await;
+    let mut found = Vec::new();
+    for call in calls {
+        let kinds = service.kinds(call).await;
+        assert!(!kinds.is_empty(), "{} sends nothing", call.name);
+        for (callers, failures) in [
+            (1, Failure::ALL),
+            (10, Failure::SHARED),
+            (100, Failure::SHARED),
+        ] {
+            for sent in &kinds {
+                for how in failures {
+                    found.extend(service.fail(call, *sent, *how, callers).await);
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+fn of(crates: &'static str) -> impl Iterator<Item = &'static Call> {
+    CALLS.iter().filter(move |call| call.of == crates)
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_call_of_the_client_ends() {
+    judge(of("cdb-client")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_call_of_coordination_ends() {
+    judge(of("cdb-coordination")).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_call_of_ordered_work_ends() {
+    judge(of("cdb-work")).await;
+}
+
+#[test]
+fn every_public_call_is_on_the_list() {
+    let listed: BTreeSet<String> = (CALLS.iter().map(|call| call.name.to_owned()))
+        .chain(calls::LEFT_OUT.iter().map(|(name, _)| (*name).to_owned()))
+        .collect();
+    let public = listing::public_calls();
+    let missing: Vec<_> = public.difference(&listed).collect();
+    assert!(missing.is_empty(), "add a line to calls.rs for {missing:?}");
+    let gone: Vec<_> = listed.difference(&public).collect();
+    assert!(gone.is_empty(), "calls.rs has lines for {gone:?}");
+}
