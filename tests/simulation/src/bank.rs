@@ -102,13 +102,17 @@ impl Message for Confirm {
 pub(crate) struct Open(Arc<AtomicBool>);
 
 impl Open {
-    fn set(&self, open: bool) {
+    pub(crate) fn set(&self, open: bool) {
         self.0.store(open, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 
     /// Waits until the bank is open.
     async fn wait(&self) {
-        while !self.0.load(Ordering::Relaxed) {
+        while !self.is_open() {
             sleep(Duration::from_secs(60)).await;
         }
     }

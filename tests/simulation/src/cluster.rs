@@ -1,7 +1,8 @@
 //! The cluster of a run, and what faults do to it.
 
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use cdb_chaos::{CONTAINER, DATABASE, keep_trying};
@@ -14,13 +15,15 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use crate::bank::BANK;
+use crate::equal::EQUAL;
 use crate::excuses::Scope;
 use crate::faults::{Fault, FaultKind, LONGEST_OUTAGE, REGIONS, Sickness, Weather};
 use crate::network::{BYSTANDER, Link, Network, SlowLoads};
 use crate::node::{Node, NodeConfig, Pace, Shared, client, open};
 use crate::random::Random;
 use crate::streams::STREAMS;
-use crate::virtual_time::set_clock;
+use crate::virtual_time::{elapsed, set_clock};
+use crate::weathers::{Sort, Trouble};
 
 /// The shortest retention: longer than clients need to see how an orchestration ended.
 const SHORTEST_RETENTION: Duration = Duration::from_secs(1800);
@@ -37,6 +40,9 @@ const MOVE: Duration = Duration::from_secs(3);
 
 /// The time that a node needs to start and to join the others.
 const RESTART: Duration = Duration::from_secs(30);
+
+/// How long a node is down during a deployment.
+const REPLACED: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(5);
 
 /// The size and the settings of a cluster, drawn from the seed.
 #[derive(Clone, Copy, Debug)]
@@ -74,16 +80,22 @@ pub(crate) struct Cluster {
     slots: Mutex<Vec<Slot>>,
     bystander: Mutex<Option<CosmosDBProvider>>,
     /// The physical partitions of each container.
-    ranges: Mutex<[(&'static str, Vec<String>); 3]>,
+    ranges: Mutex<[(&'static str, Vec<String>); 4]>,
     random: Mutex<Random>,
     /// The number of splits so far.
     splits: AtomicU64,
+    /// The number of deployments so far, which the nodes have that started since.
+    deployed: AtomicU32,
+    /// The times of deployments, since the start.
+    deployments: Mutex<Vec<Range<Duration>>>,
 }
 
 /// The place of a node.
 #[derive(Debug, Default)]
 struct Slot {
     node: Option<Node>,
+    /// The last deployment before the node started.
+    deployed: u32,
     /// Whether the node is killed, paused or cut off now.
     impaired: bool,
 }
@@ -160,9 +172,11 @@ impl Cluster {
             profile,
             slots: Mutex::default(),
             bystander: Mutex::default(),
-            ranges: Mutex::new([CONTAINER, STREAMS, BANK].map(|it| (it, ranges.clone()))),
+            ranges: Mutex::new([CONTAINER, STREAMS, BANK, EQUAL].map(|it| (it, ranges.clone()))),
             random: Mutex::new(Random::new(seed, "cluster")),
             splits: AtomicU64::new(0),
+            deployed: AtomicU32::new(0),
+            deployments: Mutex::default(),
         });
         if trace {
             cluster.network.trace().print();
@@ -171,7 +185,7 @@ impl Cluster {
             let node = cluster.start_node(number, 0).await?;
             cluster.slots.lock().await.push(Slot {
                 node: Some(node),
-                impaired: false,
+                ..Slot::default()
             });
         }
         if profile.bystander && profile.node.members {
@@ -190,7 +204,30 @@ impl Cluster {
             idle: slot >= self.profile.nodes - self.profile.idle,
             ..self.profile.node
         };
-        Node::start(network, number, config, clock_ahead, shared).await
+        let deployed = self.deployed.load(Ordering::Relaxed);
+        Node::start(network, number, config, (clock_ahead, deployed), shared).await
+    }
+
+    /// Replaces every node by one with the orchestrations of the next deployment, one after the
+    /// other. Returns the number of the deployment.
+    pub(crate) async fn deploy(&self) -> u32 {
+        let began = elapsed();
+        let deployed = self.deployed.fetch_add(1, Ordering::Relaxed) + 1;
+        for node in 0..self.profile.nodes {
+            while self.slots.lock().await[node].deployed < deployed {
+                let down = self.random.lock().await.duration(REPLACED);
+                self.kill(node, down, 0).await;
+                sleep(Duration::from_secs(1)).await;
+            }
+        }
+        let lasted = began..elapsed() + RESTART;
+        self.deployments.lock().await.push(lasted);
+        deployed
+    }
+
+    /// Returns the times of deployments, since the start.
+    pub(crate) async fn deployments(&self) -> Vec<Range<Duration>> {
+        self.deployments.lock().await.clone()
     }
 
     /// Waits until no node is killed, paused or cut off.
@@ -233,6 +270,11 @@ impl Cluster {
                 self.network.set_duplicates(0);
             }
             FaultKind::Split { lasting } => self.split(lasting).await,
+            FaultKind::Sort {
+                sort,
+                trouble,
+                lasting,
+            } => self.trouble(sort, trouble, lasting).await,
             FaultKind::SlowLoads {
                 node,
                 delay,
@@ -302,6 +344,27 @@ impl Cluster {
                 set(None);
             }
             _ => {}
+        }
+    }
+
+    /// Lets requests of one sort be in trouble.
+    async fn trouble(&self, sort: Sort, trouble: Trouble, lasting: Duration) {
+        let fault = trouble.of(sort).lasting(lasting);
+        if let Trouble::Lost { .. } = trouble {
+            self.network.emulator.inject(fault);
+            return;
+        }
+        for (container, ranges) in self.ranges.lock().await.iter() {
+            let range = &ranges[self.random.lock().await.below(ranges.len())];
+            let scope = Scope::Partition(container, range.clone());
+            let what = format!("{sort:?} {trouble:?}");
+            let excuses = &self.shared.handling.excuses;
+            match trouble {
+                Trouble::Slow { .. } => excuses.note_slow(scope, lasting, what),
+                _ => excuses.note(scope, lasting, what),
+            }
+            let fault = fault.clone().in_container(DATABASE, container);
+            self.network.emulator.inject(fault.on_partition(range));
         }
     }
 
@@ -394,6 +457,8 @@ impl Cluster {
             killed.kill().await;
         }
         sleep(down).await;
+        // A deployment that begins during the start replaces the node again.
+        let deployed = self.deployed.load(Ordering::Relaxed);
         let started = loop {
             match self.start_node(node, clock_ahead).await {
                 Ok(started) => break started,
@@ -404,6 +469,7 @@ impl Cluster {
         };
         let mut slots = self.slots.lock().await;
         slots[node].node = Some(started);
+        slots[node].deployed = deployed;
         slots[node].impaired = false;
     }
 

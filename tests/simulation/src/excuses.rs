@@ -15,7 +15,7 @@ pub(crate) enum Scope {
     Partition(&'static str, String),
     /// Work that this node was doing.
     Node(u32),
-    /// Turns that load their instance: half of the time counts, because they go on slowly.
+    /// Turns that load their instance.
     Loads,
 }
 
@@ -26,6 +26,8 @@ pub(crate) struct Excuses(Arc<Mutex<Vec<Window>>>);
 #[derive(Clone, Debug)]
 struct Window {
     scope: Scope,
+    /// Whether half of the time counts, because the work goes on slowly.
+    is_slow: bool,
     from: Duration,
     until: Duration,
     what: String,
@@ -34,12 +36,23 @@ struct Window {
 impl Excuses {
     /// Notes a fault that begins now.
     pub(crate) fn note(&self, scope: Scope, lasting: Duration, what: impl Into<String>) {
+        let is_slow = scope == Scope::Loads;
+        self.push(scope, is_slow, lasting, what.into());
+    }
+
+    /// Notes a fault that begins now, during which work goes on slowly: half of its time counts.
+    pub(crate) fn note_slow(&self, scope: Scope, lasting: Duration, what: impl Into<String>) {
+        self.push(scope, true, lasting, what.into());
+    }
+
+    fn push(&self, scope: Scope, is_slow: bool, lasting: Duration, what: String) {
         let from = elapsed();
         self.lock().push(Window {
             scope,
+            is_slow,
             from,
             until: from + lasting,
-            what: what.into(),
+            what,
         });
     }
 
@@ -58,9 +71,10 @@ impl Excuses {
         let mut half = Vec::new();
         for window in windows.iter().filter(|window| concerns(&window.scope)) {
             let part = (window.from.max(span.start), window.until.min(span.end));
-            match window.scope {
-                Scope::Loads => half.push(part),
-                _ => full.push(part),
+            if window.is_slow {
+                half.push(part);
+            } else {
+                full.push(part);
             }
         }
         covered(full) + covered(half) / 2

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use crate::excuses::Scope;
 use crate::random::Random;
+use crate::weathers::{Sort, Trouble};
 
 /// The first fault comes after the cluster has started.
-const FIRST: Duration = Duration::from_secs(120);
+pub(crate) const FIRST: Duration = Duration::from_secs(120);
 
 /// The time after a fault of all requests in which its delays may go on: backoffs end, and lost
 /// locks expire.
@@ -118,6 +119,13 @@ pub(crate) enum FaultKind {
     },
     /// The service throttles the creation of documents, which costs the most request units.
     Throttled { lasting: Duration },
+    /// Requests of one sort are in trouble: those to one physical partition of each container, or
+    /// all if they are lost.
+    Sort {
+        sort: Sort,
+        trouble: Trouble,
+        lasting: Duration,
+    },
 }
 
 /// What is wrong with a physical partition.
@@ -150,6 +158,7 @@ impl Fault {
             | FaultKind::Split { lasting }
             | FaultKind::Rights { lasting }
             | FaultKind::SlowLoads { lasting, .. }
+            | FaultKind::Sort { lasting, .. }
             | FaultKind::Throttled { lasting } => lasting,
         };
         Some(self.at + lasting)
@@ -230,12 +239,18 @@ impl FaultKind {
             | Self::Throttled { lasting } => lasting,
             Self::Failover { document_after } => document_after * 3,
             Self::SlowLoads { lasting, .. } => return Some((Scope::Loads, lasting)),
+            Self::Sort {
+                trouble: Trouble::Lost { .. },
+                lasting,
+                ..
+            } => lasting,
             Self::Kill { .. }
             | Self::Clock { .. }
             | Self::Pause { .. }
             | Self::Cut { .. }
             | Self::PartitionFailover { .. }
-            | Self::SickPartition { .. } => return None,
+            | Self::SickPartition { .. }
+            | Self::Sort { .. } => return None,
         };
         Some((Scope::Everything, lasting + RECOVERY))
     }

@@ -11,7 +11,9 @@ mod bounds;
 mod capped;
 mod cluster;
 mod command;
+mod conserved;
 mod deletions;
+mod equal;
 mod excuses;
 mod faults;
 mod handling;
@@ -31,6 +33,7 @@ mod streams;
 mod trace;
 mod virtual_time;
 mod waiting;
+mod weathers;
 mod workload;
 
 pub use cluster::FixedProfile;

@@ -15,6 +15,8 @@ use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 use crate::bank::{BANK, BankWorker, Open};
 use crate::blocked::Codec;
 use crate::capped::Capped;
+use crate::conserved::Sent;
+use crate::equal::{Calls, EqualWriter};
 use crate::handling::Handling;
 use crate::network::{Link, Network, NodeTransport};
 use crate::orchestrations::{activities, orchestrations};
@@ -80,6 +82,7 @@ pub(crate) struct Node {
     runtime: Arc<Runtime>,
     streams: StreamWorker,
     bank: BankWorker,
+    equal: Option<EqualWriter>,
 }
 
 /// What the nodes of a cluster and the judges share.
@@ -94,6 +97,10 @@ pub(crate) struct Shared {
     pub(crate) capped: Capped,
     /// The current pauses of instances.
     pub(crate) pauses: Pauses,
+    /// The writes of equal content.
+    pub(crate) equal: Calls,
+    /// The events that calls have sent.
+    pub(crate) sent: Sent,
 }
 
 impl fmt::Debug for Node {
@@ -105,12 +112,13 @@ impl fmt::Debug for Node {
 }
 
 impl Node {
-    /// Starts a node whose machine's clock is `clock_ahead` milliseconds ahead.
+    /// Starts a node whose machine's clock is `clock_ahead` milliseconds ahead, with the
+    /// orchestrations of so many deployments.
     pub(crate) async fn start(
         network: &Arc<Network>,
         number: u32,
         config: NodeConfig,
-        clock_ahead: i64,
+        (clock_ahead, deployed): (i64, u32),
         shared: &Shared,
     ) -> Result<Self, String> {
         let transport = network.connect(number);
@@ -121,6 +129,11 @@ impl Node {
         let streams = StreamWorker::start(&client, number, streams, config.pace, shared).await?;
         let bank = [BANK, IDLE_CONTAINERS[2]][usize::from(config.idle)];
         let bank = BankWorker::start(&client, number, bank, config.pace, shared).await?;
+        let equal = if config.idle {
+            None
+        } else {
+            Some(EqualWriter::start(&client, &shared.equal).await?)
+        };
         let options = RuntimeOptions {
             orchestration_concurrency: CONCURRENCY as usize,
             worker_concurrency: WORKERS as usize,
@@ -141,14 +154,18 @@ impl Node {
         let paused = shared.pauses.activity(number, excuses);
         let runtime = Runtime::start_with_options(
             Arc::new(provider),
-            activities(&ledger, [transactional, capped, paused]),
-            orchestrations(),
+            activities(
+                &ledger,
+                [transactional, capped, paused, shared.sent.activity()],
+            ),
+            orchestrations(deployed),
             options,
         );
         Ok(Self {
             runtime: runtime.await,
             streams,
             bank,
+            equal,
             transport,
         })
     }
@@ -162,6 +179,7 @@ impl Node {
         self.transport.set(Link::Dead);
         drop(self.streams);
         drop(self.bank);
+        drop(self.equal);
         self.runtime.shutdown(Some(0)).await;
     }
 }

@@ -7,13 +7,14 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::capped::CAPPED;
+use crate::conserved;
 use crate::pauses::{CIRCLE, PAUSED};
 
 /// The time of one execution of an eternal orchestration.
 pub(crate) const TICK: Duration = Duration::from_secs(3600);
 
 /// The activities, which book in `ledger`, and those of single workloads.
-pub(crate) fn activities(ledger: &Ledger, of_workloads: [ActivityRegistry; 3]) -> ActivityRegistry {
+pub(crate) fn activities(ledger: &Ledger, of_workloads: [ActivityRegistry; 4]) -> ActivityRegistry {
     let mut builder = ActivityRegistry::builder_from(&cdb_chaos::activities(ledger));
     for own in of_workloads {
         builder = builder.merge(own);
@@ -28,9 +29,10 @@ pub(crate) fn activities(ledger: &Ledger, of_workloads: [ActivityRegistry; 3]) -
         .build()
 }
 
-/// The orchestrations.
-pub(crate) fn orchestrations() -> OrchestrationRegistry {
-    OrchestrationRegistry::builder_from(&cdb_chaos::orchestrations())
+/// The orchestrations of a node with so many deployments.
+pub(crate) fn orchestrations(deployed: u32) -> OrchestrationRegistry {
+    let builder = OrchestrationRegistry::builder_from(&cdb_chaos::orchestrations());
+    conserved::register(builder, deployed)
         .register("Eternal", run_eternal)
         .register(
             "Delay",

@@ -17,10 +17,11 @@ use tracing::subscriber::NoSubscriber;
 
 use crate::bank::BankClient;
 use crate::cluster::{Cluster, FixedProfile, Profile};
+use crate::equal::EqualClient;
 use crate::faults::{Fault, Weather};
 use crate::invariants::Invariants;
 use crate::network::Network;
-use crate::node::{Shared, client, open_for_clients};
+use crate::node::{client, open_for_clients};
 use crate::stall::Watch;
 use crate::streams::StreamClient;
 use crate::virtual_time;
@@ -160,6 +161,7 @@ fn faults(config: &RunConfig, profile: &Profile) -> Vec<Fault> {
     if config.profile.is_none() {
         drawn.extend(Fault::draw_long(seed, nodes, weather, config.time));
     }
+    drawn.extend(Fault::draw_sorts(seed, weather, config.time));
     if profile.partition_failover {
         drawn.extend(Fault::draw_partition_failovers(seed, weather, config.time));
     }
@@ -179,7 +181,7 @@ async fn live(
 ) -> Result<(usize, Vec<String>), String> {
     let (network, profile) = (&cluster.network, cluster.profile);
     let outside = client(network, &network.connect(CLIENTS));
-    let caller = connect(&outside, &cluster.shared).await?;
+    let caller = connect(&outside, cluster).await?;
     let delays = faults.iter().filter_map(|fault| {
         let until = fault.delays_until(profile.nodes)?;
         Some(fault.at..until + RECOVERY)
@@ -249,7 +251,8 @@ impl Outcome {
 }
 
 /// Opens what clients of the cluster need.
-async fn connect(outside: &CosmosClient, shared: &Shared) -> Result<Caller, String> {
+async fn connect(outside: &CosmosClient, cluster: &Arc<Cluster>) -> Result<Caller, String> {
+    let shared = &cluster.shared;
     let provider = keep_trying(|| open_for_clients(outside)).await?;
     let database = outside.database(DATABASE);
     let documents = keep_trying(|| database.bootstrap::<Documents>(CONTAINER, Bootstrap::Skip));
@@ -263,6 +266,9 @@ async fn connect(outside: &CosmosClient, shared: &Shared) -> Result<Caller, Stri
         documents: documents.await?,
         streams: StreamClient::connect(outside, shared).await?,
         bank: BankClient::connect(outside, &shared.bank).await?,
+        equal: EqualClient::connect(outside, &shared.equal).await?,
+        sent: shared.sent.clone(),
+        cluster: cluster.clone(),
     })
 }
 

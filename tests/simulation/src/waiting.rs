@@ -24,6 +24,7 @@ use crate::blocked::is_unfit;
 use crate::bounds::Bounds;
 use crate::capped::CAPPED;
 use crate::cluster::Cluster;
+use crate::conserved::{has_backlog, is_early};
 use crate::excuses::Scope;
 use crate::handling::Place;
 use crate::network::{MEMBERS, Outside};
@@ -251,7 +252,8 @@ impl Judge {
             }
             _ => return None,
         };
-        (!is_unfit(&item.instance)).then_some(item)
+        let runs = !is_unfit(&item.instance) && !is_early(&item.instance);
+        runs.then_some(item)
     }
 
     /// Returns how long an item has waited during `span`, without the time of faults that can delay
@@ -298,12 +300,15 @@ impl Judge {
             held.insert(item.instance.clone(), lock);
         }
         let begin = held.get(&item.instance).copied().unwrap_or_default();
-        let begin = item.due.max(begin);
+        let mut begin = item.due.max(begin);
+        let written = instance.map_or(Duration::ZERO, |it| since_start(it.updated_at));
+        if has_backlog(&item.instance) {
+            begin = begin.max(written);
+        }
         let ended = self.bounds.turn_ended;
         if self.waited(item, roster, &(begin..now)) > ended {
             return Some(format!("no commit since {:.0} s", begin.as_secs_f64()));
         }
-        let written = instance.map_or(Duration::ZERO, |it| since_start(it.updated_at));
         let free = begin.max(lock).max(written);
         let waited = self.waited(item, roster, &(free..now));
         let is_late = lock <= now && waited > self.bounds.handed_out;

@@ -22,6 +22,9 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::bank::BankClient;
 use crate::bounds::LONGEST_ACTIVITY;
 use crate::capped::Capped;
+use crate::cluster::Cluster;
+use crate::conserved::Sent;
+use crate::equal::EqualClient;
 use crate::orchestrations::TICK;
 use crate::pauses::Pauses;
 use crate::random::Random;
@@ -84,6 +87,10 @@ pub enum Workload {
     Capped,
     /// Instances that an operator pauses and resumes.
     Paused,
+    /// Queued events, each of which is consumed once.
+    Conserved,
+    /// Equal writes of all nodes at the same time.
+    Equal,
 }
 
 impl Workload {
@@ -115,6 +122,9 @@ pub(crate) struct Caller {
     pub(crate) documents: ContainerClient<Documents>,
     pub(crate) streams: StreamClient,
     pub(crate) bank: BankClient,
+    pub(crate) equal: EqualClient,
+    pub(crate) sent: Sent,
+    pub(crate) cluster: Arc<Cluster>,
 }
 
 /// What the clients of a run do.
@@ -198,6 +208,8 @@ impl Caller {
             Workload::Restarted => Box::pin(self.restarted(seed, until)).await,
             Workload::Capped => Box::pin(self.capped(seed, until)).await,
             Workload::Paused => Box::pin(self.pauses(plan)).await,
+            Workload::Conserved => Box::pin(self.conserved(seed, plan.wave, until)).await,
+            Workload::Equal => Seen::of(Box::pin(self.equal.work(until)).await),
         }
     }
 
@@ -265,7 +277,7 @@ impl Caller {
         let audit = keep_trying(|| audit_history(&documents, &instance)).await;
         let problems = audit.unwrap_or_else(|error| vec![error]).into_iter();
         let named = problems.map(|problem| format!("`{instance}`: {problem}"));
-        let late = lateness.judge(started, &ended);
+        let late = lateness.judge(started, &ended, &self.cluster.deployments().await);
         Followed {
             ended,
             problems: named.chain(late).collect(),
@@ -422,13 +434,19 @@ struct Lateness {
 impl Lateness {
     /// Returns the problem of an orchestration that ended more than two minutes late. The time of
     /// faults that can delay all nodes does not count.
-    fn judge(&self, started: Duration, ended: &Ended) -> Option<String> {
+    fn judge(
+        &self,
+        started: Duration,
+        ended: &Ended,
+        deployments: &[Range<Duration>],
+    ) -> Option<String> {
         let end = started + ended.after;
         let overlap = |delay: &Range<Duration>| {
             let from = delay.start.max(started);
             delay.end.min(end).saturating_sub(from)
         };
-        let excused: Duration = self.delays.as_ref()?.iter().map(overlap).sum();
+        let delays = self.delays.as_ref()?.iter().chain(deployments);
+        let excused: Duration = delays.map(overlap).sum();
         let late = ended.after.saturating_sub(ended.job.work() + excused);
         (late > LATEST).then(|| {
             let instance = ended.job.instance();

@@ -1,0 +1,291 @@
+//! Equal writers: all nodes write the same content at the same time, while requests and answers are
+//! lost. Increments and appended items add up to the calls that succeeded; of the creations of a
+//! document, and of the replacements of a version, at most one succeeds.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use cdb_chaos::{DATABASE, keep_trying};
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
+use cdb_coordination::{Store, StoreError};
+use cdb_model::{Container, Document, QueriedIn, Query};
+use serde::{Deserialize, Serialize};
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::bank::Open;
+use crate::virtual_time::elapsed;
+
+/// The container.
+pub(crate) const EQUAL: &str = "equal";
+
+/// The time between two rounds, in which all nodes write.
+const ROUND: Duration = Duration::from_secs(15);
+
+/// The rounds after which the nodes append to another list.
+const ROUNDS_OF_LIST: u64 = 60;
+
+/// The number of sums.
+const SUMS: u64 = 3;
+
+/// The time in which calls end that a node has begun.
+const SETTLE: Duration = Duration::from_secs(180);
+
+/// A sum that the nodes increment.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "sum", id = "{place}:sum")]
+pub(crate) struct Sum {
+    #[document(partition_key)]
+    place: String,
+    count: u64,
+}
+
+/// The numbers of rounds, which the nodes append.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "list", id = "{place}:list")]
+pub(crate) struct List {
+    #[document(partition_key)]
+    place: String,
+    rounds: Vec<u64>,
+}
+
+/// A document that all nodes create, and whose version they then replace.
+#[derive(Document, Serialize, Deserialize, Clone, Debug)]
+#[document(type = "claim", id = "{place}:claim")]
+pub(crate) struct Claim {
+    #[document(partition_key)]
+    place: String,
+    replaced: u64,
+}
+
+/// The documents of equal writers.
+#[derive(Container, Clone, Debug)]
+pub(crate) enum Equal {
+    Sum(Sum),
+    List(List),
+    Claim(Claim),
+}
+
+/// The calls of all nodes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Calls {
+    pub(crate) open: Open,
+    counts: Arc<Mutex<BTreeMap<String, Count>>>,
+}
+
+/// The calls of one kind on one document.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    succeeded: u64,
+    /// Calls with another error than a refusal, and those of killed nodes.
+    unknown: u64,
+}
+
+/// The part of a node.
+#[derive(Debug)]
+pub(crate) struct EqualWriter(AbortHandle);
+
+impl Drop for EqualWriter {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl EqualWriter {
+    pub(crate) async fn start(client: &CosmosClient, calls: &Calls) -> Result<Self, String> {
+        let writes = write_all(open_container(client).await?, calls.clone());
+        Ok(Self(tokio::spawn(writes).abort_handle()))
+    }
+}
+
+impl Count {
+    /// Returns whether so many effects are possible.
+    fn explains(self, effects: u64) -> bool {
+        (self.succeeded..=self.succeeded + self.unknown).contains(&effects)
+    }
+}
+
+impl Calls {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Count>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a call. It is unknown until it returns.
+    async fn count<E>(
+        &self,
+        what: String,
+        call: impl Future<Output = Result<(), E>>,
+        is_refused: impl FnOnce(&E) -> bool,
+    ) {
+        self.lock().entry(what.clone()).or_default().unknown += 1;
+        let done = call.await;
+        let mut counts = self.lock();
+        let count = counts.entry(what).or_default();
+        match done {
+            Ok(()) => {
+                count.unknown -= 1;
+                count.succeeded += 1;
+            }
+            Err(error) if is_refused(&error) => count.unknown -= 1,
+            Err(_) => {}
+        }
+    }
+}
+
+/// Writes at the same times as all other nodes.
+async fn write_all(container: ContainerClient<Equal>, calls: Calls) {
+    let store = Store::<Equal, Claim>::new(&container);
+    loop {
+        let round = elapsed().as_secs() / ROUND.as_secs() + 1;
+        let next = Duration::from_secs(round * ROUND.as_secs());
+        sleep(next.saturating_sub(elapsed())).await;
+        if !calls.open.is_open() {
+            continue;
+        }
+        match round % 3 {
+            0 => add(&container, &calls, round).await,
+            1 => append(&container, &calls, round).await,
+            _ => claim(&store, &calls, round).await,
+        }
+    }
+}
+
+async fn add(container: &ContainerClient<Equal>, calls: &Calls, round: u64) {
+    let place = place_of_sum(round / 3 % SUMS);
+    let key = SumKey::new(&*place);
+    let update = container.update(&key, |sum: &mut Sum| sum.count += 1);
+    let refused = |error: &cdb_client::Error| !error.is_ambiguous();
+    calls.count(place, update, refused).await;
+}
+
+async fn append(container: &ContainerClient<Equal>, calls: &Calls, round: u64) {
+    let place = format!("list-{}", round / ROUNDS_OF_LIST);
+    let list = List {
+        place: place.clone(),
+        rounds: Vec::new(),
+    };
+    // The update tells whether the list exists.
+    let _unknown = container.create_if_missing(&list).await;
+    let key = ListKey::new(&*place);
+    let update = container.update(&key, |list: &mut List| list.rounds.push(round));
+    let refused = |error: &cdb_client::Error| !error.is_ambiguous();
+    calls
+        .count(format!("{place} {round}"), update, refused)
+        .await;
+}
+
+async fn claim(store: &Store<Equal, Claim>, calls: &Calls, round: u64) {
+    let claim = Claim {
+        place: format!("claim-{round}"),
+        replaced: 0,
+    };
+    let refused = |error: &StoreError| match error {
+        StoreError::Exists { .. } | StoreError::Changed { .. } | StoreError::Gone { .. } => true,
+        StoreError::Client(error) => !error.is_ambiguous(),
+        _ => false,
+    };
+    let create = async { store.run(claim.create()).await.map(drop) };
+    calls.count(claim.place.clone(), create, refused).await;
+    // The other nodes read at the same time.
+    sleep(Duration::from_secs(2)).await;
+    let read = store.find(&ClaimKey::new(&*claim.place)).await;
+    if let Ok(Some(mut found)) = read {
+        let what = format!("{} {}", claim.place, found.etag);
+        found.document.replaced += 1;
+        let replace = async { store.run(found.replace()).await.map(drop) };
+        calls.count(what, replace, refused).await;
+    }
+}
+
+/// The judge.
+#[derive(Clone, Debug)]
+pub(crate) struct EqualClient {
+    documents: ContainerClient<Equal>,
+    calls: Calls,
+}
+
+impl EqualClient {
+    /// Creates the sums.
+    pub(crate) async fn connect(client: &CosmosClient, calls: &Calls) -> Result<Self, String> {
+        let documents = open_container(client).await?;
+        for number in 0..SUMS {
+            let place = place_of_sum(number);
+            let sum = Sum { place, count: 0 };
+            keep_trying(|| documents.create_if_missing(&sum)).await?;
+        }
+        let calls = calls.clone();
+        Ok(Self { documents, calls })
+    }
+
+    /// Lets the nodes write until `until`, and judges. Returns the problems.
+    pub(crate) async fn work(&self, until: Instant) -> Vec<String> {
+        self.calls.open.set(true);
+        sleep_until(until).await;
+        self.calls.open.set(false);
+        sleep(SETTLE).await;
+        match keep_trying(|| self.problems()).await {
+            Ok(problems) => problems,
+            Err(error) => vec![format!("equal: the documents cannot be read: {error}")],
+        }
+    }
+
+    async fn problems(&self) -> Result<Vec<String>, cdb_client::Error> {
+        let mut effects: BTreeMap<String, u64> = BTreeMap::new();
+        for Sum { place, count } in self.all().await? {
+            effects.insert(place, count);
+        }
+        for List { place, rounds } in self.all().await? {
+            for round in rounds {
+                *effects.entry(format!("{place} {round}")).or_default() += 1;
+            }
+        }
+        for Claim { place, .. } in self.all().await? {
+            effects.insert(place, 1);
+        }
+        let counts = self.calls.lock().clone();
+        let mut problems = Vec::new();
+        let mut replaced: BTreeMap<&str, Count> = BTreeMap::new();
+        for (what, count) in &counts {
+            if let Some((place, _)) = what.split_once(' ').filter(|_| what.starts_with("claim")) {
+                let all = replaced.entry(place).or_default();
+                all.succeeded += count.succeeded;
+                all.unknown += count.unknown;
+                if count.succeeded > 1 {
+                    let succeeded = count.succeeded;
+                    problems.push(format!("{what}: {succeeded} replacements of this version"));
+                }
+                continue;
+            }
+            let found = effects.remove(what).unwrap_or_default();
+            if !count.explains(found) {
+                problems.push(format!("{what}: {found} effects of {count:?}"));
+            }
+        }
+        let unasked = effects.into_iter().filter(|(_, count)| *count > 0);
+        problems.extend(unasked.map(|(what, count)| format!("{what}: {count} effects of no call")));
+        for claim in self.all::<Claim>().await? {
+            let calls = replaced.get(&*claim.place).copied().unwrap_or_default();
+            if !calls.explains(claim.replaced) {
+                let (place, found) = (&claim.place, claim.replaced);
+                problems.push(format!("{place}: {found} replacements of {calls:?}"));
+            }
+        }
+        Ok(problems)
+    }
+
+    async fn all<T: QueriedIn<Equal>>(&self) -> Result<Vec<T>, cdb_client::Error> {
+        let found = self.documents.query(Query::<T>::across_partitions());
+        let found = found.all().await?.into_iter();
+        Ok(found.map(|stored| stored.document).collect())
+    }
+}
+
+fn place_of_sum(number: u64) -> String {
+    format!("sum-{number}")
+}
+
+async fn open_container(client: &CosmosClient) -> Result<ContainerClient<Equal>, String> {
+    let database = client.database(DATABASE);
+    keep_trying(|| database.bootstrap::<Equal>(EQUAL, Bootstrap::CreateIfMissing)).await
+}
