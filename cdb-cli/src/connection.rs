@@ -173,7 +173,9 @@ impl Connection {
             }
         };
         let deadline = Duration::from_secs(self.timeout.max(1));
-        let retry = RetryConfig::default().with_deadline(deadline);
+        let retry = RetryConfig::default()
+            .with_deadline(deadline)
+            .with_opening_deadline(deadline);
         let client = builder
             .application("cdb-cli")
             .retry(retry.with_attempt_timeout(deadline.min(Duration::from_secs(10))))
