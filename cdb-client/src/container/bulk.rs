@@ -2,14 +2,18 @@
 //! own result.
 //!
 //! A bulk is not atomic. An operation that was throttled, or whose partition moved, is retried
-//! alone. An operation with an unknown outcome is retried only if it may be repeated.
+//! alone. An operation with an unknown outcome is retried only if it may be repeated. A request that
+//! is refused as a whole because of one operation is halved until that operation is alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cdb_model::limits::MAX_BATCH_OPERATIONS;
-use cdb_model::{BatchOperation, BulkBatch, Container, PartitionKey, PreparedOperation};
+use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_PARTITION_KEY_BYTES};
+use cdb_model::{
+    BatchOperation, BulkBatch, Container, PartitionKey, PartitionKeyValue, PreparedOperation,
+};
 use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -57,6 +61,14 @@ enum Wait {
     ForAvailable,
 }
 
+/// What all requests of a bulk share.
+struct Sending<'a> {
+    operations: &'a [PreparedOperation],
+    wait: Wait,
+    /// The longest wait of a request for the governor in this round, in milliseconds.
+    waited: AtomicU64,
+}
+
 /// The result of one operation in one round.
 struct Tried {
     index: usize,
@@ -90,14 +102,22 @@ impl<C: Container> ContainerClient<C> {
         wait: Wait,
     ) -> Vec<Result<OperationResult>> {
         let pipeline = &self.context.pipeline;
-        let (deadline, mut backoff) = (pipeline.retry_config().deadline, pipeline.backoff());
+        let (mut deadline, mut backoff) = (pipeline.retry_config().deadline, pipeline.backoff());
         let mut slow = pipeline.slow_backoff();
         let started = Instant::now();
         let mut results: BTreeMap<usize, Result<OperationResult>> = BTreeMap::new();
         let mut pending: Vec<usize> = (0..bulk.len()).collect();
         let operations = bulk.operations_at(self.now());
+        let sending = Sending {
+            operations: &operations,
+            wait,
+            waited: AtomicU64::new(0),
+        };
         while !pending.is_empty() {
-            let round = self.context.bulk_round(&operations, &pending, wait).await;
+            let round = self.context.bulk_round(&sending, &pending).await;
+            // The wait of background work is not part of the time for its attempts.
+            let waited = Duration::from_millis(sending.waited.swap(0, Ordering::Relaxed));
+            deadline = deadline.saturating_add(waited);
             let retry_after = round.iter().filter_map(|tried| tried.retry_after).max();
             let is_moving = round.iter().any(|tried| tried.is_moving);
             let retried = round.iter().filter(|tried| tried.retry);
@@ -138,20 +158,15 @@ impl<C: Container> ContainerClient<C> {
 
 impl ContainerContext {
     /// Sends these operations once, with all requests concurrently.
-    async fn bulk_round(
-        &self,
-        operations: &[PreparedOperation],
-        pending: &[usize],
-        wait: Wait,
-    ) -> Vec<Tried> {
+    async fn bulk_round(&self, sending: &Sending<'_>, pending: &[usize]) -> Vec<Tried> {
         let map = match self.physical_partitions().await {
             Ok(map) => map,
             Err(error) => return all(pending, &error, false),
         };
-        let (chunks, mut tried) = group(operations, pending, &map);
+        let (chunks, mut tried) = group(sending.operations, pending, &map);
         let sent = chunks
             .into_iter()
-            .map(|chunk| self.send_chunk(operations, chunk, wait));
+            .map(|chunk| self.send_chunk(sending, chunk));
         tried.extend(join_all(sent).await.into_iter().flatten());
         if tried.iter().any(|tried| is_throttled(&tried.result)) {
             self.governor.throttled();
@@ -166,19 +181,14 @@ impl ContainerContext {
         tried
     }
 
-    async fn send_chunk(
-        &self,
-        operations: &[PreparedOperation],
-        chunk: Chunk,
-        wait: Wait,
-    ) -> Vec<Tried> {
+    async fn send_chunk(&self, sending: &Sending<'_>, chunk: Chunk) -> Vec<Tried> {
         let Chunk {
             range,
             indexes,
             mut body,
         } = chunk;
         body.push(b']');
-        let of = |&index: &usize| &operations[index].operation;
+        let of = |&index: &usize| &sending.operations[index].operation;
         let request = self
             .items_request(OperationKind::Bulk, JSON, body.into())
             .header(header::IS_BATCH, "True")
@@ -189,8 +199,8 @@ impl ContainerContext {
             .in_range(range.as_str());
         let accepted = match request {
             Ok(request) => {
-                let key = &operations[indexes[0]].partition;
-                self.send_waiting(key, &request, wait).await
+                let key = &sending.operations[indexes[0]].partition;
+                self.send_waiting(key, &request, sending).await
             }
             Err(error) => Err(error),
         };
@@ -204,20 +214,49 @@ impl ContainerContext {
                 .zip(results)
                 .map(|(index, result)| judge(*index, of(index), result, &accepted.call))
                 .collect(),
+            Err(error) if is_refused_for_one(&error) && indexes.len() > 1 => {
+                Box::pin(self.send_halves(sending, &range, &indexes)).await
+            }
             Err(error) => all(&indexes, &error, error.is_partition_split()),
         }
+    }
+
+    /// Sends the operations of a refused request in two. Nothing of it was executed.
+    async fn send_halves(
+        &self,
+        sending: &Sending<'_>,
+        range: &PhysicalPartitionId,
+        indexes: &[usize],
+    ) -> Vec<Tried> {
+        let mut tried = Vec::with_capacity(indexes.len());
+        for half in indexes.chunks(indexes.len().div_ceil(2)) {
+            let mut chunk = Chunk::new(range);
+            for &index in half {
+                match addressed(&sending.operations[index]) {
+                    Ok(json) => chunk.push(index, &json),
+                    Err(error) => tried.extend(all(&[index], &error, false)),
+                }
+            }
+            if !chunk.indexes.is_empty() {
+                tried.extend(self.send_chunk(sending, chunk).await);
+            }
+        }
+        tried
     }
 
     async fn send_waiting(
         &self,
         key: &PartitionKey,
         request: &Request,
-        wait: Wait,
+        sending: &Sending<'_>,
     ) -> Result<Accepted> {
         // Before the deadline, which is for the answer.
+        let begun = Instant::now();
         let admission = self.admit(request.kind).await;
+        let waited = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        sending.waited.fetch_max(waited, Ordering::Relaxed);
         let sent = self.send_admitted(request, admission);
-        if wait == Wait::ForAll {
+        if sending.wait == Wait::ForAll {
             return sent.await;
         }
         let range = self.known_partition_of(key);
@@ -276,15 +315,37 @@ fn group(
 
 fn locate(operation: &PreparedOperation, map: &RangeMap) -> Result<(PhysicalPartitionId, Vec<u8>)> {
     let key = &operation.partition;
+    check_length(key)?;
     let range = map
         .locate(key)
         .ok_or_else(|| Error::configuration(format!("partition key {key} cannot be hashed")))?;
-    let json = serde_json::to_vec(&Addressed {
+    Ok((range.id.clone(), addressed(operation)?))
+}
+
+fn addressed(operation: &PreparedOperation) -> Result<Vec<u8>> {
+    serde_json::to_vec(&Addressed {
         operation: &operation.operation,
-        partition_key: key.to_header(),
+        partition_key: operation.partition.to_header(),
     })
-    .map_err(Error::encode)?;
-    Ok((range.id.clone(), json))
+    .map_err(Error::encode)
+}
+
+/// Refuses a key that the service would refuse together with all operations of its request
+/// (azure-sdk-for-java#49409).
+fn check_length(key: &PartitionKey) -> Result<()> {
+    let longest = key.values().iter().map(|value| match value {
+        PartitionKeyValue::String(text) => text.len(),
+        _ => 0,
+    });
+    match longest.max() {
+        Some(bytes) if bytes > MAX_PARTITION_KEY_BYTES => Err(Error::new(
+            ErrorKind::BadRequest,
+            format!(
+                "a partition key has {bytes} bytes, the service allows {MAX_PARTITION_KEY_BYTES}"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 impl Chunk {
@@ -368,6 +429,11 @@ fn after(
 
 fn is_throttled(result: &Result<OperationResult>) -> bool {
     matches!(result, Err(error) if error.status().is_some_and(|status| status.code == 429))
+}
+
+/// Whether one operation may be the reason why a request was refused as a whole, without effect.
+fn is_refused_for_one(error: &Error) -> bool {
+    error.kind() == ErrorKind::BadRequest && !error.is_ambiguous()
 }
 
 fn is_gone(result: &Result<OperationResult>) -> bool {

@@ -7,69 +7,10 @@
 //! violation.". Data Factory's page of errors has the same text for documents with the same id, which
 //! violate both. So the id decides: a document that exists proves that its id is taken.
 
-use std::sync::{PoisonError, RwLock};
-
-use cdb_model::{Container, ItemId, PartitionKey, UniqueKey};
+use cdb_model::{Container, ItemId, PartitionKey};
 
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, ErrorKind, Taken};
-
-/// What a client knows of the unique keys of a container.
-#[derive(Debug, Default)]
-pub(crate) struct UniqueKeys(RwLock<Known>);
-
-#[derive(Clone, Debug, Default)]
-struct Known {
-    keys: Vec<UniqueKey>,
-    /// Whether the live container has these keys and no others.
-    is_checked: bool,
-}
-
-impl UniqueKeys {
-    /// Notes the keys of a model that may lack keys of the container.
-    pub(crate) fn declare(&self, keys: impl FnOnce() -> Vec<UniqueKey>) {
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if !known.is_checked && known.keys.is_empty() {
-            known.keys = keys();
-        }
-    }
-
-    /// Notes all keys of the live container.
-    pub(crate) fn check(&self, keys: Vec<UniqueKey>) {
-        let is_checked = true;
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Known { keys, is_checked };
-    }
-
-    /// Forgets the keys of a deleted or re-created container.
-    pub(crate) fn forget(&self) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Known::default();
-    }
-
-    fn known(&self) -> Known {
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        known.clone()
-    }
-}
-
-impl Known {
-    /// Names the unique keys in the error of a conflict: the service does not say which one it is
-    /// about.
-    fn named_in(&self, error: Error) -> Error {
-        let error = error.taken(Taken::UniqueKey);
-        if self.keys.is_empty() {
-            return error;
-        }
-        let keys: Vec<_> = self
-            .keys
-            .iter()
-            .map(|key| format!("({})", key.paths.join(", ")))
-            .collect();
-        error.with_context(&format!(
-            "another document of the partition has the same values at the paths of a unique key, one of {}",
-            keys.join(", ")
-        ))
-    }
-}
 
 impl<C: Container> ContainerClient<C> {
     /// Adds to the error of a write what it conflicts with. Reads the id of a document that was to be
@@ -86,7 +27,7 @@ impl<C: Container> ContainerClient<C> {
             return error;
         }
         let known = self.context.unique_keys.known();
-        if known.is_checked && known.keys.is_empty() && !error.names_unique_key() {
+        if known.is_none() && !error.names_unique_key() {
             return error;
         }
         if !is_create {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::time::sleep;
 
 use crate::background::Work;
-use crate::container::conflict::UniqueKeys;
+use crate::container::unique_keys::UniqueKeys;
 use crate::error::{Error, ErrorKind, Result};
 use crate::governor::{Admission, Governor};
 use crate::header;

@@ -13,6 +13,7 @@ use http::Method;
 use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 use crate::clock::http_date_of;
 use crate::container::context::ContainerContext;
@@ -219,6 +220,7 @@ impl<C: Container, R: ChangeRow<C>> ChangeFeed<C, R> {
         let context = self.container.context.clone();
         let mut map = context.physical_partitions().await?;
         self.cursor.follow(&map);
+        let (begun, deadline) = (Instant::now(), context.pipeline.retry_config().deadline);
         loop {
             let form = FeedForm {
                 all_versions: R::ALL_VERSIONS,
@@ -230,7 +232,8 @@ impl<C: Container, R: ChangeRow<C>> ChangeFeed<C, R> {
                 range.next_page(&context, form, bounds)
             });
             match try_join_all(requests).await {
-                Err(error) if error.is_partition_split() => {
+                // A listing may be older than the split.
+                Err(error) if error.is_partition_split() && begun.elapsed() < deadline => {
                     map = context.ranges_after(&map).await?;
                     self.cursor.follow(&map);
                 }

@@ -30,6 +30,7 @@ mod soft_delete;
 mod source;
 #[cfg(test)]
 mod tests;
+mod unique_keys;
 mod update;
 
 pub use batch::BatchOutcome;

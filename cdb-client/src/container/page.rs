@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::container::merge::Progress;
 use crate::error::{Error, Result};
+use crate::physical_partitions::PhysicalPartitionId;
 
 /// One page of a query, and the position of the next page. See
 /// [`QueryRun::page`](crate::QueryRun::page).
@@ -33,20 +34,25 @@ pub struct Page<Row> {
 pub struct Continuation(String);
 
 impl Continuation {
-    pub(super) fn new(statement: &Statement, progress: &Progress) -> Result<Self> {
-        let mut token = fingerprint(statement)?.to_vec();
+    pub(super) fn new(statement: &Statement, of: Origin<'_>, progress: &Progress) -> Result<Self> {
+        let mut token = fingerprint(statement, of)?.to_vec();
         // Without names: a page of one physical partition has to fit into a URL.
         serde_json::to_writer(&mut token, progress).map_err(Error::encode)?;
         Ok(Self(URL_SAFE_NO_PAD.encode(token)))
     }
 
-    /// Returns the position; `None` if it belongs to another query.
+    /// Returns the position; `None` if it belongs to another query, container or chosen physical
+    /// partition.
     ///
     /// # Errors
     /// When no query created the text.
-    pub(super) fn progress(&self, statement: &Statement) -> Result<Option<Progress>> {
+    pub(super) fn progress(
+        &self,
+        statement: &Statement,
+        of: Origin<'_>,
+    ) -> Result<Option<Progress>> {
         let (query, progress) = self.token()?;
-        Ok((query == fingerprint(statement)?).then_some(progress))
+        Ok((query == fingerprint(statement, of)?).then_some(progress))
     }
 
     fn token(&self) -> Result<(Fingerprint, Progress)> {
@@ -61,13 +67,27 @@ impl Continuation {
 /// A short hash of a query. Positions in the answers to another query would skip rows.
 type Fingerprint = [u8; 6];
 
-/// Returns the hash of a statement with its parameters and its scope.
-fn fingerprint(statement: &Statement) -> Result<Fingerprint> {
+/// Where a query reads: its container, and the physical partition that the caller has chosen.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin<'a> {
+    pub(super) container: &'a str,
+    pub(super) range: Option<&'a PhysicalPartitionId>,
+}
+
+/// Returns the hash of a statement with its parameters, its scope and its origin.
+fn fingerprint(statement: &Statement, of: Origin<'_>) -> Result<Fingerprint> {
     let scope = match &statement.scope {
         Scope::Partition(key) | Scope::Prefix(key) => Some(key.to_header()),
         Scope::AllPartitions => None,
     };
-    let query = (&statement.sql, &statement.parameters, scope);
+    let Origin { container, range } = of;
+    let query = (
+        &statement.sql,
+        &statement.parameters,
+        scope,
+        container,
+        range,
+    );
     let query = serde_json::to_vec(&query).map_err(Error::encode)?;
     let hash = Sha256::digest(query);
     Ok(std::array::from_fn(|at| hash[at]))
@@ -122,11 +142,25 @@ mod tests {
             top: None,
             form: RowForm::Document,
         };
-        let text = Continuation::new(&statement, &progress)
+        let range = PhysicalPartitionId::new("12");
+        let of = Origin {
+            container: "dbs/db/colls/c",
+            range: Some(&range),
+        };
+        let text = Continuation::new(&statement, of, &progress)
             .unwrap()
             .to_string();
         assert!(text.len() < 200, "{}", text.len());
-        let read = text.parse::<Continuation>().unwrap().progress(&statement);
-        assert_eq!(read.unwrap(), Some(progress));
+        let read = text.parse::<Continuation>().unwrap();
+        for other in [
+            Origin { range: None, ..of },
+            Origin {
+                container: "dbs/db/colls/d",
+                ..of
+            },
+        ] {
+            assert_eq!(read.progress(&statement, other).unwrap(), None);
+        }
+        assert_eq!(read.progress(&statement, of).unwrap(), Some(progress));
     }
 }

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::container::handle::ContainerClient;
 use crate::container::merge::Merge;
-use crate::container::page::{Continuation, Page};
+use crate::container::page::{Continuation, Origin, Page};
 use crate::container::reach::Reach;
 use crate::container::source::{QueryRequest, Target};
 use crate::epk::EpkPart;
@@ -229,7 +229,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     ///
     /// # Errors
     /// When the service refuses the query, a row does not match its type, `from` belongs to
-    /// another query, or with [`available_only`](Self::available_only); [`is_partition_split`](Error::is_partition_split) when a partition was split
+    /// another query, container or physical partition, or with [`available_only`](Self::available_only); [`is_partition_split`](Error::is_partition_split) when a partition was split
     /// since `from`: start over.
     pub async fn page(mut self, rows: usize, from: Option<&Continuation>) -> Result<Page<Q::Row>> {
         if self.available_only {
@@ -259,7 +259,8 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         }
         let progress = reading.merge.progress();
         let statement = self.statement()?;
-        let next = progress.map(|progress| Continuation::new(&statement, &progress));
+        let of = self.origin();
+        let next = progress.map(|progress| Continuation::new(&statement, of, &progress));
         Ok(Page {
             rows: page,
             next: next.transpose()?,
@@ -268,9 +269,13 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
 
     async fn resumed(&self, continuation: &Continuation) -> Result<Reading> {
         let statement = self.statement()?;
-        let another =
-            || Error::configuration("continuation belongs to another query; start over without it");
-        let progress = continuation.progress(&statement)?.ok_or_else(another)?;
+        let another = || {
+            Error::configuration(
+                "continuation belongs to another query, container or physical partition; start over without it",
+            )
+        };
+        let progress = continuation.progress(&statement, self.origin())?;
+        let progress = progress.ok_or_else(another)?;
         let reach = self.reach(&statement.scope).await?;
         let request =
             QueryRequest::new(&statement, self.page_size, self.container.latest_committed)?;
@@ -279,6 +284,13 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             merge,
             map: reach.into_map(),
         })
+    }
+
+    fn origin(&self) -> Origin<'_> {
+        Origin {
+            container: &self.container.context.resource.link,
+            range: self.range.as_ref(),
+        }
     }
 
     /// How often a read starts over after a split: never in a range that the caller has chosen.

@@ -129,7 +129,7 @@ pub enum Fenced<A> {
 /// ```
 /// use cdb_client::{ContainerClient, Error};
 /// use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
-/// use cdb_model::{Document as _, ETag, Stored};
+/// use cdb_model::{Document as _, ETag, Stored, WriteMark};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, Shop, order};
 ///
@@ -137,6 +137,7 @@ pub enum Fenced<A> {
 /// struct Pay {
 ///     shop: ContainerClient<Shop>,
 ///     seen: Stored<Order>,
+///     mark: WriteMark, // of random bits: another writer may pay the order, too
 /// }
 ///
 /// impl FencedWrite for Pay {
@@ -150,13 +151,14 @@ pub enum Fenced<A> {
 ///
 ///     async fn send(&self) -> Result<ETag, Error> {
 ///         let paid = Order { state: "paid".into(), ..self.seen.document.clone() };
-///         Ok(self.shop.run(paid.replace().if_match(&self.seen.etag)).await?.etag)
+///         let pay = paid.replace().if_match(&self.seen.etag).marked(&self.mark);
+///         Ok(self.shop.run(pay).await?.etag)
 ///     }
 ///
 ///     async fn find_out(&mut self, latest: &ContainerClient<Shop>) -> Result<Found, Error> {
-///         Ok(match latest.read(&self.seen).await? {
-///             Some(found) if found.etag == self.seen.etag => Found::Unchanged,
-///             Some(found) if found.document.state == "paid" => Found::Done,
+///         Ok(match latest.read_with_mark(&self.seen).await? {
+///             Some((_, Some(mark))) if mark == self.mark => Found::Done,
+///             Some((found, _)) if found.etag == self.seen.etag => Found::Unchanged,
 ///             _ => Found::Lost,
 ///         })
 ///     }
@@ -165,7 +167,7 @@ pub enum Fenced<A> {
 /// # shop::with_shop(async |shop| {
 /// # shop.run(order(7).create()).await?;
 /// let seen = shop.read(&OrderKey::new("ann", 7)).await?.expect("it was placed");
-/// let mut pay = Pay { shop, seen };
+/// let mut pay = Pay { shop, seen, mark: WriteMark::new(0x6f1e_62a0_95d1_3c07) };
 /// assert!(matches!(execute_fenced(&mut pay).await?, Fenced::Committed(_)));
 /// assert!(matches!(execute_fenced(&mut pay).await?, Fenced::CommittedBefore));
 /// # Ok(()) }).unwrap();

@@ -224,6 +224,13 @@ pub(super) fn bulk(service: &Service, request: &Request) -> Result<Response, Ser
             ServiceError::bad_request("A bulk request needs x-ms-documentdb-partitionkeyrangeid.")
         })?;
     let range = container.range(range)?;
+    // One such key fails the whole request (azure-sdk-for-java#49409).
+    let keys = operations
+        .iter()
+        .filter_map(|body| body.partition_key.as_deref());
+    for key in keys.filter(|key| rules::is_key_too_long(key)) {
+        key_of(key, &container)?;
+    }
     let mut results = Vec::with_capacity(operations.len());
     let mut total = 0.0;
     // One commit for all operations: a commit is expensive in memory too, and its cost grows with

@@ -120,6 +120,17 @@ pub(crate) fn component(value: &Value) -> Value {
     value.as_f64().map_or_else(|| value.clone(), value::number)
 }
 
+fn is_long(value: &Value) -> bool {
+    let text = value.as_str();
+    text.is_some_and(|text| text.len() > MAX_KEY_BYTES)
+}
+
+/// Returns whether the partition key of a header contains a string that is too long.
+pub(crate) fn is_key_too_long(text: &str) -> bool {
+    let values: Vec<Value> = serde_json::from_str(text).unwrap_or_default();
+    values.iter().any(is_long)
+}
+
 /// Reads the header `x-ms-documentdb-partitionkey`; an empty object stands for undefined.
 pub(crate) fn partition_key_header(text: &str) -> Result<Vec<Option<Value>>, ServiceError> {
     let values: Vec<Value> = serde_json::from_str(text).map_err(|_| {
@@ -127,12 +138,7 @@ pub(crate) fn partition_key_header(text: &str) -> Result<Vec<Option<Value>>, Ser
             "Partition key {text} is invalid: it must be a JSON array."
         ))
     })?;
-    let long = |value: &Value| {
-        value
-            .as_str()
-            .is_some_and(|text| text.len() > MAX_KEY_BYTES)
-    };
-    if values.iter().any(long) {
+    if values.iter().any(is_long) {
         return Err(ServiceError::bad_request(format!(
             "The partition key is too long: at most {MAX_KEY_BYTES} bytes of text are allowed."
         )));

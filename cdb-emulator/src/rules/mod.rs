@@ -7,6 +7,6 @@ mod policy;
 
 pub(crate) use container::definition;
 pub(crate) use document::{
-    component, id, key_text, partition_key, partition_key_header, size, ttl,
+    component, id, is_key_too_long, key_text, partition_key, partition_key_header, size, ttl,
 };
 pub(crate) use name::name;

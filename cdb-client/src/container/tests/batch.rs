@@ -67,7 +67,8 @@ async fn the_failed_operation_determines_the_error() {
         ([424, 424, 404], ErrorKind::NotFound, 2),
         ([424, 413, 424], ErrorKind::TooLarge, 1),
     ] {
-        let script = Script::new([results(&codes)]);
+        // After 409, the client reads whether the id is taken.
+        let script = Script::new([results(&codes), Step::status(200)]);
         let error = shop(&script).execute(&batch()).await.unwrap_err();
         assert_eq!(
             (error.kind(), error.operation_index()),
@@ -176,12 +177,14 @@ async fn a_bulk_is_grouped_by_range_and_each_operation_has_its_own_result() {
         results(&[200, 409]),
         results(&[429]),
         results(&[201]),
+        // The id of the refused creation is taken.
+        Step::status(200),
     ]);
     assert_eq!(
         codes(shop(&script).execute_bulk(&bulk()).await),
         [200, 201, 409]
     );
-    let requests = &script.requests()[1..];
+    let requests = &script.requests()[1..4];
     let sent: Vec<Vec<Value>> = requests
         .iter()
         .map(|request| serde_json::from_slice(&request.body).unwrap())
@@ -262,6 +265,7 @@ async fn an_operation_stays_ambiguous_after_an_ambiguous_attempt() {
         one_range(),
         results(&[408, 408, 503]),
         results(&[403, 200, 409]),
+        Step::status(200),
     ]);
     let outcome = shop(&script).execute_bulk(&bulk()).await;
     let open: Vec<bool> = outcome
@@ -303,4 +307,38 @@ async fn a_bulk_leaves_out_a_partition_that_does_not_answer() {
         assert_eq!(codes(outcome), [200, 0, 201]);
         assert_eq!(begun.elapsed(), Duration::from_secs(1), "one wait");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_fails_its_whole_bulk_request_fails_alone() {
+    let refused = || Step::refusal(400, 0);
+    // Three operations, the first two, and each of them.
+    let script = Script::new([one_range(), refused(), refused(), refused()]);
+    script.extend([results(&[201]), results(&[201])]);
+    let results = shop(&script).execute_bulk(&bulk()).await;
+    assert_eq!(codes(results), [400, 201, 201]);
+    assert_eq!(script.steps_left(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operation_whose_partition_key_is_too_long_is_not_sent() {
+    let mut bulk = BulkBatch::new();
+    bulk.add(order_of(&"x".repeat(2049), 1).create()).unwrap();
+    bulk.add(order_of(&"x".repeat(2048), 2).create()).unwrap();
+    let script = Script::new([one_range(), results(&[201])]);
+    let results = shop(&script).execute_bulk(&bulk).await;
+    let error = results[0].as_ref().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::BadRequest);
+    assert!(error.to_string().contains("2049 bytes"), "{error}");
+    assert!(results[1].is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_waits_of_a_background_bulk_are_not_part_of_its_deadline() {
+    let script = Script::new([one_range()]);
+    // The pauses after 12 of them are longer than the 30 s for the attempts.
+    script.extend((0..12).map(|_| results(&[429; 3])));
+    script.extend([results(&[201; 3])]);
+    let background = shop(&script).in_background();
+    assert_eq!(codes(background.execute_bulk(&bulk()).await), [201; 3]);
 }

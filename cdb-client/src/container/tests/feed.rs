@@ -269,3 +269,14 @@ async fn changes_of_unknown_kinds_or_without_their_optional_members_are_returned
         }
     ));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_feed_fails_when_its_listing_stays_older_than_a_split() {
+    let script = Script::new([one_range()]);
+    script.extend((0..200).flat_map(|_| [Step::refusal(410, 1002), one_range()]));
+    let begun = tokio::time::Instant::now();
+    let mut feed = fixture(&script).change_feed(FeedStart::Beginning);
+    let error = feed.next_changes().await.unwrap_err();
+    assert!(error.is_partition_split(), "{error}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(40));
+}

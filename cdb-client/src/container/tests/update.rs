@@ -84,7 +84,7 @@ async fn shouted(steps: impl IntoIterator<Item = Step>) -> (Result<String, Error
     let requests = script.requests();
     let names = requests.iter().filter(|request| request.method == "PUT");
     let names = names.map(|request| {
-        let sent: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+        let sent: Value = serde_json::from_slice(&request.body).unwrap();
         let etag = request.headers["if-match"].to_str().unwrap();
         format!("{etag} {}", sent["name"].as_str().unwrap())
     });
