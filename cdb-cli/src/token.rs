@@ -166,25 +166,6 @@ mod tests {
         assert!(!format!("{command:?}").contains("hunter2"));
     }
 
-    #[tokio::test]
-    async fn a_command_that_fails_runs_once_for_all_that_wait_for_it() {
-        let runs = std::env::temp_dir().join(format!("cdb-token-{}", std::process::id()));
-        let command = format!("echo run >> {}; sleep 0.3; exit 3", runs.display());
-        let command = TokenCommand::new(command);
-        let context = SigningContext {
-            verb: &cdb_client::http::Method::GET,
-            resource_type: "dbs",
-            resource_link: "",
-            date: "",
-        };
-        let callers = (0..10).map(|_| command.authorize(&context));
-        let refused = futures::future::join_all(callers).await;
-        assert!(refused.iter().all(Result::is_err));
-        let log = std::fs::read_to_string(&runs).unwrap();
-        assert_eq!(log.lines().count(), 1);
-        std::fs::remove_file(runs).unwrap();
-    }
-
     #[test]
     fn debug_output_shows_no_token() {
         let token = StaticToken::new("hunter2").unwrap();

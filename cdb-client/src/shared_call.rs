@@ -106,14 +106,12 @@ mod tests {
         let (known, shared) = (Cell::new(None), SharedCall::default());
         let callers = (0..10).map(|number| {
             let (shared, known) = (&shared, &known);
-            async move {
-                let call = || async {
-                    sleep(DEADLINE).await;
-                    known.set(Some(number));
-                    Ok(number)
-                };
-                shared.run(|| known.get(), call).await
-            }
+            let call = move || async move {
+                sleep(DEADLINE).await;
+                known.set(Some(number));
+                Ok(number)
+            };
+            shared.run(|| known.get(), call)
         });
         let results = join_all(callers).await;
         assert!(results.into_iter().all(|result| result.is_ok()));

@@ -123,8 +123,8 @@ pub(crate) fn refuse_another_form(
                 one_name(meta)?;
                 None
             }
-            (_, "bound") => None,
-            (
+            (_, "bound")
+            | (
                 ScalarPlace::Type,
                 "crate" | "expecting" | "rename" | "transparent" | "deny_unknown_fields"
                 | "rename_all_fields",

@@ -362,13 +362,13 @@ impl<D: Document, T> Patch<D, T> {
         let bound = if by < 0 { V::LEAST } else { V::GREATEST };
         let fits = bound.map(|bound| path.leaves_room(bound.saturating_sub(by), by));
         let path = path.pointer();
-        let patch = self.with_value(path, numbers::to_value(by), |_| PatchOperation::Incr {
+        let incremented = self.with_value(path, numbers::to_value(by), |_| PatchOperation::Incr {
             path,
             value: by,
         });
         match fits {
-            Some(fits) => patch.when(fits),
-            None => patch,
+            Some(fits) => incremented.when(fits),
+            None => incremented,
         }
     }
 

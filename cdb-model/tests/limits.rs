@@ -2,6 +2,12 @@
 //! one more is refused. `cdb-emulator/tests/service/limits.rs` has the sources; limits that the derives
 //! check are in `tests/ui`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::type_complexity,
+    reason = "helpers of tests, and a table"
+)]
+
 use cdb_model::limits::{
     MAX_BATCH_OPERATIONS, MAX_COMPOSITES, MAX_COMPUTED_PROPERTIES, MAX_DOCUMENT_BYTES,
     MAX_ID_BYTES, MAX_PATCH_OPERATIONS, MAX_POLICY_PATHS, MAX_TTL_SECONDS, MAX_UNIQUE_KEYS,

@@ -361,7 +361,7 @@ async fn events_of_an_instance_that_never_starts_are_deleted_after_unclaimed_age
     nothing_for(&provider, AGE / 2).await;
     // Newer ones do not keep the old ones, and are not deleted with them.
     enqueue(&provider, queued("never", "new")).await;
-    nothing_for(&provider, AGE / 2 - long()).await;
+    nothing_for(&provider, (AGE / 2).saturating_sub(long())).await;
     assert_eq!(stored(&provider, "never").await, 101);
     nothing_for(&provider, 3 * long()).await;
     assert_eq!(stored(&provider, "never").await, 1);

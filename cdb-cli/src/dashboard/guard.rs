@@ -84,8 +84,8 @@ fn token(request: &Request) -> &[u8] {
         return header.as_bytes();
     }
     let parameters = request.uri().query().unwrap_or_default().split('&');
-    let token = parameters.filter_map(|parameter| parameter.strip_prefix("token="));
-    token.last().unwrap_or_default().as_bytes()
+    let mut token = parameters.filter_map(|parameter| parameter.strip_prefix("token="));
+    token.next_back().unwrap_or_default().as_bytes()
 }
 
 /// Returns `true` if a browser sends the request for a page of another origin. Such a page cannot

@@ -199,7 +199,8 @@ impl ContainerContext {
             governor: (!request.kind.is_metadata()).then_some(&self.governor),
             is_background: self.work == Work::Background,
         };
-        let result = self.pipeline.send_observed(request, observers).await;
+        // Boxed, because the futures of all calls contain it.
+        let result = Box::pin(self.pipeline.send_observed(request, observers)).await;
         if let Some(watch) = watch {
             watch.ended(&result);
         }

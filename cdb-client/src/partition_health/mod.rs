@@ -573,6 +573,6 @@ mod tests {
             health.all_answer()
         };
         assert!(dropped_after(FIRST / 2).await);
-        assert!(!dropped_after(FIRST - SILENT_BEFORE).await);
+        assert!(!dropped_after(FIRST.saturating_sub(SILENT_BEFORE)).await);
     }
 }

@@ -1,6 +1,13 @@
 //! What serde reads, filters find, patches keep, and addresses name: for the attributes of serde that a
 //! document may have, and for documents that other programs have written.
 
+#![expect(
+    clippy::excessive_nesting,
+    clippy::similar_names,
+    clippy::trivially_copy_pass_by_ref,
+    reason = "loops over the generated cases, and functions whose form serde requires"
+)]
+
 use cdb_client::{Bootstrap, ContainerClient};
 use cdb_model::{
     Container, Criterion, Document, DocumentKey as _, Filter, Operator, Patch, Query, Scalar,

@@ -15,7 +15,6 @@ pub(crate) struct Silence {
 }
 
 /// Whether a request reads a page of a query.
-#[allow(dead_code, reason = "not every test crate has slow queries")]
 pub(crate) fn is_query(request: &HttpRequest) -> bool {
     request.headers.contains_key("x-ms-documentdb-isquery")
 }
@@ -32,7 +31,6 @@ impl Silence {
     }
 
     /// Concerns only requests of this kind.
-    #[allow(dead_code, reason = "not every test crate has slow queries")]
     pub(crate) fn only(self, kind: fn(&HttpRequest) -> bool) -> Self {
         let only = Some(kind);
         Self { only, ..self }

@@ -191,6 +191,11 @@ fn of_containers() -> Vec<Limit> {
                 json!({ "uniqueKeyPolicy": { "uniqueKeys": [{ "paths": paths }] } })
             }),
         ),
+    ]
+}
+
+fn of_policies() -> Vec<Limit> {
+    vec![
         limit(
             "included paths",
             1500,
@@ -229,7 +234,12 @@ fn of_containers() -> Vec<Limit> {
                 json!({ "computedProperties": (0..n).map(property).collect::<Vec<_>>() })
             }),
         ),
-        // vector-search, "Vector indexing policies".
+    ]
+}
+
+// vector-search, "Vector indexing policies".
+fn of_vectors() -> Vec<Limit> {
+    vec![
         limit(
             "dimensions of a flat vector",
             505,
@@ -278,9 +288,15 @@ async fn a_documented_limit_is_accepted_and_one_more_is_refused() {
         .create(&json!({ "id": "patched", "pk": "p" }))
         .await
         .is(201);
-    for limit in [of_documents(), of_queries(), of_containers()]
-        .into_iter()
-        .flatten()
+    for limit in [
+        of_documents(),
+        of_queries(),
+        of_containers(),
+        of_policies(),
+        of_vectors(),
+    ]
+    .into_iter()
+    .flatten()
     {
         let (name, most) = (limit.name, limit.most);
         let accepted = status(&account, &limit.sent, most).await;

@@ -98,7 +98,7 @@ async fn begin_locked(
 /// full time, and an older lock may precede a pause.
 fn fresh_until(services: &Services, request: &FetchRequest<WorkerCapability>) -> Timestamp {
     let age = LOOK_AGAIN.min(request.lock_timeout / 4);
-    services.store.now() + (request.lock_timeout.saturating_sub(age))
+    services.store.now() + request.lock_timeout.saturating_sub(age)
 }
 
 /// Locks a free activity and hands it out. The worker does not wait for a physical partition that

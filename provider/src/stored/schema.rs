@@ -65,17 +65,16 @@ async fn note_codec(
 /// Notes that the container has limits. Writes the schema and the gate into a container that no
 /// runtime has opened; the first runtime adds its codec.
 pub(crate) async fn note_limits(container: &ContainerClient<Durable>) -> Result<()> {
-    let stored = match check_before_limits(container).await? {
-        Some(stored) => stored,
-        None => {
-            mark(container, None).await?;
-            check_before_limits(container).await?.ok_or_else(|| {
-                Error::Refused(format!(
-                    "this identity may not write the schema of container `{}`",
-                    container.name()
-                ))
-            })?
-        }
+    let stored = if let Some(stored) = check_before_limits(container).await? {
+        stored
+    } else {
+        mark(container, None).await?;
+        check_before_limits(container).await?.ok_or_else(|| {
+            Error::Refused(format!(
+                "this identity may not write the schema of container `{}`",
+                container.name()
+            ))
+        })?
     };
     if stored.document.has_limits() {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use clap::{Parser, ValueEnum};
 
-use crate::cluster::FixedProfile;
+use crate::profile::FixedProfile;
 use crate::run::Hang;
 use crate::workload::Workload;
 

@@ -236,14 +236,14 @@ impl FaultKind {
             | Self::Lag { lasting, .. }
             | Self::Split { lasting }
             | Self::Rights { lasting }
-            | Self::Throttled { lasting } => lasting,
-            Self::Failover { document_after } => document_after * 3,
-            Self::SlowLoads { lasting, .. } => return Some((Scope::Loads, lasting)),
-            Self::Sort {
+            | Self::Throttled { lasting }
+            | Self::Sort {
                 trouble: Trouble::Lost { .. },
                 lasting,
                 ..
             } => lasting,
+            Self::Failover { document_after } => document_after * 3,
+            Self::SlowLoads { lasting, .. } => return Some((Scope::Loads, lasting)),
             Self::Kill { .. }
             | Self::Clock { .. }
             | Self::Pause { .. }

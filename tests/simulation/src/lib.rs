@@ -23,6 +23,7 @@ mod node;
 mod operators;
 mod orchestrations;
 mod pauses;
+mod profile;
 mod random;
 mod run;
 mod scenario;
@@ -36,8 +37,8 @@ mod waiting;
 mod weathers;
 mod workload;
 
-pub use cluster::FixedProfile;
 pub use command::command;
+pub use profile::FixedProfile;
 pub use run::{Hang, Outcome, RunConfig, run};
 pub use scenario::{NodeSettings, Scenario, ScenarioNode};
 pub use workload::Workload;

@@ -177,11 +177,11 @@ impl Caller {
             // It may go on after the resumption.
             pause(second, name).await.err()
         };
-        let (begun, also) = tokio::join!(begin, also);
+        let (first_ended, also) = tokio::join!(begin, also);
         // The last command decides, also if two run it at once.
         let resumed = tokio::join!(resume(first, name), resume(second, name));
         let resumed = [problem(name, resumed.0), problem(name, resumed.1)];
-        let all = begun.into_iter().chain([also]).chain(resumed);
+        let all = first_ended.into_iter().chain([also]).chain(resumed);
         all.flatten().collect()
     }
 

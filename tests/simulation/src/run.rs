@@ -16,12 +16,13 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::subscriber::NoSubscriber;
 
 use crate::bank::BankClient;
-use crate::cluster::{Cluster, FixedProfile, Profile};
+use crate::cluster::Cluster;
 use crate::equal::EqualClient;
 use crate::faults::{Fault, Weather};
 use crate::invariants::Invariants;
 use crate::network::Network;
 use crate::node::{client, open_for_clients};
+use crate::profile::{FixedProfile, Profile};
 use crate::stall::Watch;
 use crate::streams::StreamClient;
 use crate::virtual_time;

@@ -14,8 +14,8 @@ use cdb_coordination::{
 };
 use cdb_model::{Batch, BulkBatch, Container, Document, Lease, Patch, Query, Timestamp};
 use cdb_work::{
-    ContainerArchive, Lane, NewEvent, NewWork, WorkAdmin, WorkBatch, WorkConfig, WorkCoordinator,
-    WorkMessageKey,
+    ContainerArchive, Lane, NewEvent, NewWork, Partitions, WorkAdmin, WorkBatch, WorkConfig,
+    WorkCoordinator, WorkMessageKey,
 };
 use serde::{Deserialize, Serialize};
 
@@ -79,6 +79,11 @@ fn bulk() -> BulkBatch<Shop> {
     bulk
 }
 
+/// Few partitions, so that a coordinator opens with few requests.
+pub(super) fn work_config() -> WorkConfig {
+    WorkConfig::default().with_partitions(Partitions::new(2).expect("a number"))
+}
+
 fn leases(world: &World) -> Leases<Shop, Thing> {
     Leases::new(&world.shop, "holder")
 }
@@ -113,7 +118,7 @@ macro_rules! calls {
             name: $name,
             needs_work: $work,
             deadlines: 1,
-            run: |$world| Box::pin(async move { drop($call.await); }),
+            run: |$world| Box::pin(async move { let _ended = $call.await; }),
         },)*)*]
     };
 }
@@ -240,7 +245,7 @@ pub(super) const CALLS: &[Call] = calls! {
     "cdb-work", false: {
         "WorkCoordinator::open" => |w| async move {
             let slots = Arc::new(cdb_coordination::InMemoryLeaseProvider::all());
-            let open = WorkCoordinator::open(w.work_container(), slots, WorkConfig::default());
+            let open = WorkCoordinator::open(w.work_container(), slots, work_config());
             open.await
         },
         "WorkAdmin::retrying" => |w| async move { admin(&w).retrying(10, None).await },
@@ -279,7 +284,7 @@ pub(super) const CALLS: &[Call] = calls! {
         },
         "Interval::close" => |w| async move {
             use cdb_work::FlushStrategy as _;
-            let interval = w.work().interval(Default::default());
+            let interval = w.work().interval(cdb_work::IntervalConfig::default());
             let receipt = interval.store(NewWork::inbox("stream", fresh().number.to_string())).await;
             drop(receipt);
             interval.close().await
@@ -340,7 +345,6 @@ pub(super) const LEFT_OUT: &[(&str, &str)] = &[
         "DatabaseClient::delete",
         "one request of metadata, as `account`",
     ),
-    ("DatabaseClient::open", "as `CosmosClient::open`"),
     ("EventFeed::next_events", "as `ChangeFeed::next_rows`"),
     ("Immediate::report", "as `Immediate::store`"),
     ("Receipt::settled", "waits for a strategy: `Scoped::commit`"),

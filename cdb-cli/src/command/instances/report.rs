@@ -151,7 +151,7 @@ impl fmt::Display for Outcomes {
                     " as `{one}`; a runtime that has the orchestration registered starts it"
                 )?,
                 _ => {
-                    f.write_str("; a runtime that has the orchestration registered starts them")?
+                    f.write_str("; a runtime that has the orchestration registered starts them")?;
                 }
             }
         }

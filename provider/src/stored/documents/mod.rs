@@ -70,6 +70,10 @@ pub use trace::{NEVER, PAUSED};
 /// }
 /// ```
 #[derive(Container, Clone, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "users match on the documents themselves, and hold few at a time"
+)]
 #[non_exhaustive]
 pub enum Durable {
     /// An orchestration instance.
