@@ -150,7 +150,7 @@ mod tests {
         let events = (1..)
             .zip(kinds)
             .map(|(id, (source, kind))| Event::with_event_id(id, "i", 1, *source, kind.clone()));
-        let waits = open_waits(&Vec::from_iter(events)).expect("events are JSON");
+        let waits = open_waits(&events.collect::<Vec<_>>()).expect("events are JSON");
         waits.iter().map(|wait| wait.event).collect()
     }
 

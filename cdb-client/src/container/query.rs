@@ -410,7 +410,7 @@ impl Reading {
                 .map(|row| run.query.read_row(row.get()).map_err(Error::decode))
                 .collect::<Result<Vec<_>>>()
         };
-        let page = self.merge.next_rows(&run.container.context, most).await;
+        let page = Box::pin(self.merge.next_rows(&run.container.context, most)).await;
         page.and_then(|page| page.map(read).transpose())
             .map_err(|error| Stale {
                 error,

@@ -135,7 +135,10 @@ impl Inner {
         let places = &unwritten.places;
         let written = partitions_of(places).into_iter().map(async |at| {
             let written = self.write_or_withdraw_in(at, places);
-            self.while_answering(at, written).await.err().map(|_| at)
+            Box::pin(self.while_answering(at, written))
+                .await
+                .err()
+                .map(|_| at)
         });
         let silent: Vec<Option<u16>> = stream::iter(written)
             .buffer_unordered(AT_A_TIME)
@@ -154,7 +157,7 @@ impl Inner {
         places: &mut Vec<(u16, u64)>,
     ) -> Result<(), WorkError> {
         let written = partitions_of(places).into_iter().map(async |at| {
-            let flushed = self.while_answering(at, self.flush_partition(at)).await;
+            let flushed = Box::pin(self.while_answering(at, self.flush_partition(at))).await;
             (at, flushed.and_then(|flushed| flushed))
         });
         let results: Vec<(u16, Result<(), WorkError>)> = stream::iter(written)

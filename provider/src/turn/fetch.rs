@@ -94,7 +94,7 @@ async fn attempt(
     known: Attempt,
     request: &Request,
 ) -> Result<Option<Fetched>> {
-    let attempt = lock_or_decline(services, &guard, &known, request);
+    let attempt = Box::pin(lock_or_decline(services, &guard, &known, request));
     let answered = match services.attempt(&guard.claim.key, attempt).await {
         Ok(answered) => answered,
         Err(backoff) => {

@@ -61,7 +61,9 @@ impl Operator {
         let before = self.stood_still;
         loop {
             let ended = self.once(what, &command).await?;
-            let took = began.elapsed().saturating_sub(self.stood_still - before);
+            let took = began
+                .elapsed()
+                .saturating_sub(self.stood_still.saturating_sub(before));
             match ended {
                 Err(error) if error.is_retryable() && took < PATIENCE => sleep(AGAIN).await,
                 Err(error) if error.is_retryable() => return Err(failed(what, took, &error)),

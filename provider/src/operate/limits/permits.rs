@@ -231,7 +231,8 @@ async fn write_in_time(
     wants: bool,
 ) -> Result<Written, String> {
     let partition = Permits::key_of(key).instance_id.into();
-    let writing = timeout(PERMITS_ANSWER, write(services, runtime, key, known, wants));
+    let writing = Box::pin(write(services, runtime, key, known, wants));
+    let writing = timeout(PERMITS_ANSWER, writing);
     match services
         .container()
         .while_answering(&partition, writing)
