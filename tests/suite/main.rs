@@ -16,6 +16,7 @@ mod defaults;
 mod deletions;
 mod fair_turns;
 mod fair_work;
+mod holds;
 mod hostile;
 mod lag;
 mod large;

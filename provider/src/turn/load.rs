@@ -11,7 +11,8 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::queue::instances::{
-    Attempt, CachedInstance, History, MAX_MESSAGES, Message, Presence, in_order,
+    Attempt, CachedInstance, History, MAX_MESSAGES, Message, Presence, cancellations_first,
+    in_order,
 };
 use crate::stored::Store;
 use crate::stored::documents::{
@@ -129,6 +130,12 @@ impl Loaded {
     pub(super) fn paused(&self) -> Option<&Stored<Instance>> {
         let instance = self.instance.as_ref();
         instance.filter(|stored| stored.document.paused.is_some())
+    }
+
+    /// Returns whether the code of a runtime could not execute the next turn.
+    pub(super) fn is_for_other_code(&self) -> bool {
+        let instance = self.instance.as_ref();
+        instance.is_some_and(|stored| stored.document.held.is_some())
     }
 
     /// Returns whether the orchestration has ended, so that no turn follows.
@@ -271,7 +278,11 @@ pub(super) async fn load(store: &Store, instance_id: &str, execution_id: u64) ->
         // A message that is reserved is due too, because the runtime that reserved it is slower.
         let is_due = |message: &Message| message.stored.document.due_at() <= due_at;
         loaded.messages.retain(is_due);
-        in_order(&mut loaded.messages);
+        if loaded.is_for_other_code() {
+            cancellations_first(&mut loaded.messages);
+        } else {
+            in_order(&mut loaded.messages);
+        }
         loaded.history = LoadedHistory::Read {
             execution_id,
             segments: segments.sorted(),
@@ -325,7 +336,7 @@ async fn read(
     let mut messages = Query::<OrchestratorItem>::in_partition(instance_id)
         .filter(due())
         .order_by(OrchestratorItem::BY_DUE);
-    if rows.iter().any(is_begun) {
+    if rows.iter().any(is_begun) && !rows.iter().any(is_for_other_code) {
         messages = messages.limit(MAX_LOADED_MESSAGES);
     }
     for row in container.query(messages).row_by_row().all().await? {
@@ -348,6 +359,13 @@ fn is_begun(row: &Row) -> bool {
         Ok(_) => false,
         Err(found) => found.is_a::<Instance>() || found.is_a::<HistorySegment>(),
     }
+}
+
+/// Returns whether a document says that its instance waits for other code. All its messages are read:
+/// a cancellation may stand behind any number of them.
+fn is_for_other_code(row: &Row) -> bool {
+    let document = row.as_ref().map(|stored| &stored.document);
+    matches!(document, Ok(Durable::Instance(instance)) if instance.held.is_some())
 }
 
 /// Completes the history of the current execution. Returns `None` when the instance has changed.

@@ -72,7 +72,7 @@ struct Pending {
 }
 
 /// The reason why this process cannot process an instance: its start has not arrived, it needs
-/// another version, or its documents cannot be decoded.
+/// another version or other code, or its documents cannot be decoded.
 #[derive(Clone, Copy, Debug)]
 struct Unfit {
     /// The newest due time of the messages that were considered.
@@ -81,6 +81,9 @@ struct Unfit {
     /// The version that the instance is pinned to, if that is the only reason. A dispatcher that
     /// supports the version may take it.
     pinned: Option<u64>,
+    /// Whether the code of this process cannot execute the turn. Of newer messages, only a
+    /// cancellation ends the backoff.
+    for_other_code: bool,
 }
 
 /// The classification of a polled message.
@@ -108,6 +111,8 @@ pub(crate) struct Attempt {
     pub(crate) presence: Presence,
     /// Whether other runtimes know all of it too.
     pub(crate) is_polled: bool,
+    /// Whether the code of this process could not execute the last turn.
+    pub(crate) is_for_other_code: bool,
     at: Instant,
     searches: u64,
 }
@@ -228,7 +233,21 @@ impl KnownInstance {
             newest,
             pause: self.next_backoff(),
             pinned,
+            for_other_code: false,
         });
+    }
+
+    /// Notes that the code of this process cannot execute the turn with these messages.
+    pub(crate) fn mark_for_other_code(&mut self, newest: Timestamp) {
+        self.mark_unfit(newest, None);
+        self.unfit = self.unfit.map(|unfit| Unfit {
+            for_other_code: true,
+            ..unfit
+        });
+    }
+
+    pub(crate) fn is_for_other_code(&self) -> bool {
+        self.unfit.is_some_and(|unfit| unfit.for_other_code)
     }
 
     pub(crate) fn is_unfit(&self) -> bool {
@@ -241,11 +260,17 @@ impl KnownInstance {
     }
 
     /// Classifies a polled message. One newer than those already considered triggers a retry.
-    pub(crate) fn classify(&mut self, visible_at: Timestamp, is_backed_off: bool) -> Readiness {
+    pub(crate) fn classify(
+        &mut self,
+        visible_at: Timestamp,
+        is_cancellation: bool,
+        is_backed_off: bool,
+    ) -> Readiness {
         let Some(unfit) = self.unfit.as_mut().filter(|_| is_backed_off) else {
             return Readiness::Ready;
         };
-        if visible_at > unfit.newest {
+        let may_help = !unfit.for_other_code || is_cancellation;
+        if may_help && visible_at > unfit.newest {
             unfit.newest = visible_at;
             return Readiness::Ready;
         }
@@ -317,6 +342,7 @@ impl Work for Instances {
             presence: known.presence,
             is_polled: known.search_at.is_none()
                 && known.pending.iter().all(|pending| pending.is_polled),
+            is_for_other_code: known.is_for_other_code(),
             at: now,
             searches: known.searches,
         }
@@ -400,7 +426,7 @@ mod tests {
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
             assert_eq!(known.next_backoff(), Duration::from_secs(seconds));
             known.mark_unfit(NOW, None);
-            assert_eq!(known.classify(NOW, true), Readiness::Backoff);
+            assert_eq!(known.classify(NOW, false, true), Readiness::Backoff);
         }
     }
 
@@ -409,17 +435,27 @@ mod tests {
         let mut known = KnownInstance::default();
         known.mark_unfit(NOW, None);
         let later = NOW + Duration::from_millis(1);
-        assert_eq!(known.classify(later, true), Readiness::Ready);
-        assert_eq!(known.classify(later, true), Readiness::Backoff);
+        assert_eq!(known.classify(later, false, true), Readiness::Ready);
+        assert_eq!(known.classify(later, false, true), Readiness::Backoff);
         known.clear_unfit();
-        assert_eq!(known.classify(later, true), Readiness::Ready);
+        assert_eq!(known.classify(later, false, true), Readiness::Ready);
+    }
+
+    #[test]
+    fn only_a_cancellation_triggers_a_retry_of_an_instance_for_other_code() {
+        let mut known = KnownInstance::default();
+        known.mark_for_other_code(NOW);
+        let later = NOW + Duration::from_millis(1);
+        assert_eq!(known.classify(later, false, true), Readiness::Backoff);
+        assert_eq!(known.classify(later, true, true), Readiness::Ready);
+        assert_eq!(known.classify(later, false, false), Readiness::Ready);
     }
 
     #[test]
     fn an_instance_that_needs_another_version_is_offered_to_dispatchers_that_support_it() {
         let mut known = KnownInstance::default();
         known.mark_unfit(NOW, Some(1_032));
-        assert_eq!(known.classify(NOW, true), Readiness::NotNow);
+        assert_eq!(known.classify(NOW, false, true), Readiness::NotNow);
         let supports = |version: &str| {
             let version = semver::Version::parse(version).unwrap();
             let range = duroxide::providers::SemverRange::new(version.clone(), version);

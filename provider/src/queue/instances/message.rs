@@ -120,6 +120,12 @@ impl Message {
         matches!(item, Some(WorkItem::StartOrchestration { .. }))
     }
 
+    /// Returns whether the message cancels its instance.
+    pub(crate) fn is_cancellation(&self) -> bool {
+        let item = self.content.item();
+        matches!(item, Some(WorkItem::CancelInstance { .. }))
+    }
+
     /// Returns the position among the messages of an instance. A start comes first: other messages
     /// may have overtaken it, more than one turn takes, and wait for it.
     fn order(&self) -> (bool, Timestamp, Timestamp, &ItemId) {
@@ -133,6 +139,19 @@ impl Message {
 /// limits of one turn.
 pub(crate) fn in_order(messages: &mut Vec<Message>) {
     messages.sort_by(|a, b| a.order().cmp(&b.order()));
+    limit(messages);
+}
+
+/// Moves cancellations to the front, behind a start: a turn that no code can execute consumes
+/// nothing, so a cancellation behind the messages of one turn would never be seen.
+pub(crate) fn cancellations_first(messages: &mut Vec<Message>) {
+    messages.sort_by(|a, b| a.order().cmp(&b.order()));
+    messages.sort_by_key(|message| (!message.is_start(), !message.is_cancellation()));
+    limit(messages);
+}
+
+/// Drops the messages beyond the limits of one turn.
+fn limit(messages: &mut Vec<Message>) {
     messages.truncate(MAX_MESSAGES);
     let mut bytes = 0_usize;
     let fitting = messages.iter().take_while(|message| {

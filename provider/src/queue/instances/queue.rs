@@ -98,12 +98,16 @@ impl InstanceQueue {
                 queue.label(&instance_id, || labels);
             }
             let known = queue.known(&instance_id);
-            if known.is_some_and(KnownInstance::is_unfit) {
+            let waits_for_code = known.is_some_and(KnownInstance::is_for_other_code);
+            let may_help = !waits_for_code || message.is_cancellation();
+            if may_help && known.is_some_and(KnownInstance::is_unfit) {
                 // The message may be the one that the instance waited for.
                 queue.end_backoff(&instance_id);
             }
             queue.learn(&instance_id, now, |known| {
-                known.clear_unfit();
+                if !waits_for_code {
+                    known.clear_unfit();
+                }
                 known.note(message, now + after, false);
             });
         });
@@ -141,6 +145,7 @@ impl InstanceQueue {
         }
         let document = &message.stored.document;
         let (visible_at, execution) = (document.visible_at, document.execution_id);
+        let is_cancellation = message.is_cancellation();
         let after = document.due_at().since(self.store.now());
         let instance_id = document.instance_id.clone();
         let labels = self.labels_of(&instance_id);
@@ -150,7 +155,7 @@ impl InstanceQueue {
             let mut readiness = Readiness::NotNow;
             queue.learn_from_poll(poll, &instance_id, |known| {
                 if !is_busy && !known.is_held() {
-                    readiness = known.classify(visible_at, is_backed_off);
+                    readiness = known.classify(visible_at, is_cancellation, is_backed_off);
                 }
                 if readiness != Readiness::Backoff {
                     known.execution = execution.filter(|number| *number > 1).or(known.execution);
@@ -268,6 +273,26 @@ impl InstanceQueue {
             .with(|queue, now| queue.correct(&key, now, correct));
     }
 
+    /// Ends a turn that the code of this process cannot execute. The next attempt is after a backoff,
+    /// or when the instance is cancelled. Its messages stay queued.
+    pub(crate) fn finish_for_other_code(&self, turn: &mut Turn) {
+        turn.ended = true;
+        let times = turn.messages.iter();
+        let times = times.map(|message| message.stored.document.visible_at);
+        let newest = times.max().unwrap_or_default();
+        let instance_id = &turn.instance.document.instance_id;
+        let pause = self.read(instance_id, |known| Some(known.next_backoff()));
+        self.queue.with(|queue, now| {
+            let until = now + pause.unwrap_or(MIN_UNFIT_BACKOFF);
+            queue.finish_unable(&turn.token, until, now, |known| {
+                known.history = None;
+                known.forget_messages();
+                known.mark_for_other_code(newest);
+                known.search(until);
+            });
+        });
+    }
+
     /// Ends a committed turn. `left` is the cached instance, if it is known.
     pub(crate) fn finish_committed(
         &self,
@@ -276,6 +301,7 @@ impl InstanceQueue {
         execution: u64,
     ) {
         self.end(turn, |known| {
+            known.clear_unfit();
             known.history = None;
             known.execution = (execution > 1).then_some(execution);
             known.cached = left.map(Arc::new);
