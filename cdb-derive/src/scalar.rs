@@ -10,7 +10,7 @@ use crate::derived::Derived;
 use crate::diag::{Mistakes, mistake};
 use crate::private::import;
 use crate::respan::located_at;
-use crate::serde_attr::refuse_another_form;
+use crate::serde_attr::{ScalarPlace, refuse_another_form};
 use crate::settings::{CratePath, Setting, settings};
 
 /// An enum or a newtype.
@@ -38,11 +38,11 @@ impl Derived for ScalarModel {
             let text = format!("`{name}` is generic; implement `Scalar` by hand");
             errors.push(mistake(parameter.span(), text));
         }
-        refuse_another_form(&input.attrs, errors);
+        refuse_another_form(&input.attrs, ScalarPlace::Type, errors);
         let content = match &input.data {
             Data::Enum(data) => {
                 for variant in &data.variants {
-                    refuse_another_form(&variant.attrs, errors);
+                    refuse_another_form(&variant.attrs, ScalarPlace::Variant, errors);
                     let is_unit = matches!(variant.fields, Fields::Unit);
                     errors.unless(is_unit, variant.fields.span(), || {
                         "a variant with fields is stored as an object, which filters cannot compare; index paths inside it".to_owned()
@@ -54,7 +54,7 @@ impl Derived for ScalarModel {
                 if matches!(data.fields, Fields::Unnamed(_)) && data.fields.len() == 1 =>
             {
                 let field = data.fields.iter().next()?;
-                refuse_another_form(&field.attrs, errors);
+                refuse_another_form(&field.attrs, ScalarPlace::Content, errors);
                 Some(field.ty.clone())
             }
             _ => {

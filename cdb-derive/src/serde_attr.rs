@@ -1,5 +1,8 @@
 //! The serde attributes that determine the stored form. Attributes that rename are read; attributes
-//! that hide the stored paths are refused.
+//! that hide the stored paths, or read one value from several forms, are refused.
+//!
+//! Each place lists the attributes that leave the stored form alone. All others are refused, so an
+//! attribute of a later serde is an error and not a wrong result.
 
 use darling::error::Accumulator;
 use proc_macro2::Span;
@@ -44,11 +47,12 @@ impl SerdeStruct {
                     found.default = true;
                     None
                 }
+                "bound" | "crate" | "expecting" | "rename" => None,
                 "deny_unknown_fields" => Some("`deny_unknown_fields` would refuse the properties that the service adds to every document; remove it".to_owned()),
-                "tag" | "content" | "untagged" | "transparent" | "into" | "from" | "try_from" => {
+                "tag" | "content" | "untagged" | "transparent" | "into" | "from" | "try_from" | "remote" => {
                     Some(format!("`{name}` changes which paths are stored; remove it from a document"))
                 }
-                _ => None,
+                _ => Some(unknown(name)),
             })
         });
         found
@@ -75,7 +79,12 @@ impl SerdeField {
                         "`{name}` changes the stored form, but keys, filters and patches use the form of the type; use a type that serializes this way"
                     )));
                 }
-                _ => {}
+                "alias" => {
+                    let text = "`alias` reads a second name, which filters do not find and which a patch leaves beside the first; give the type a `version` and rename the field in an `upcast`";
+                    return Ok(Some(text.to_owned()));
+                }
+                "bound" | "borrow" => {}
+                _ => return Ok(Some(unknown(name))),
             }
             Ok(None)
         });
@@ -83,17 +92,54 @@ impl SerdeField {
     }
 }
 
-/// Refuses attributes of a scalar, its variant or its content that change the stored form.
-pub(crate) fn refuse_another_form(attrs: &[Attribute], errors: &mut Accumulator) {
-    for_each(attrs, errors, |name, _| {
-        Ok(match name {
-            "tag" | "untagged" | "into" | "from" | "try_from" | "with" | "serialize_with"
-            | "deserialize_with" => Some(format!(
+/// A place of a scalar's attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScalarPlace {
+    /// The enum or the newtype.
+    Type,
+    Variant,
+    /// The content of a newtype.
+    Content,
+}
+
+/// Refuses attributes of a scalar that give a value another stored form, or several.
+pub(crate) fn refuse_another_form(
+    attrs: &[Attribute],
+    place: ScalarPlace,
+    errors: &mut Accumulator,
+) {
+    for_each(attrs, errors, |name, meta| {
+        Ok(match (place, name) {
+            (ScalarPlace::Type, "rename_all") | (ScalarPlace::Variant, "rename") => {
+                one_name(meta)?;
+                None
+            }
+            (_, "bound") => None,
+            (
+                ScalarPlace::Type,
+                "crate" | "expecting" | "rename" | "transparent" | "deny_unknown_fields"
+                | "rename_all_fields",
+            )
+            // The value can neither be written nor read.
+            | (ScalarPlace::Variant, "skip" | "rename_all") => None,
+            (ScalarPlace::Variant, "alias") => Some("`alias` reads a second form, which filters do not find; give the document a `version` and rewrite the value in an `upcast`".to_owned()),
+            (ScalarPlace::Variant, "other") => Some("`other` reads every unknown value as this variant: filters do not find it, and the next write replaces it; store a newtype of `String`, or implement `Scalar` by hand for an enum that keeps the unknown text".to_owned()),
+            (ScalarPlace::Variant, "skip_deserializing") => Some("a document with this value could be written and not be read; use `skip`".to_owned()),
+            (ScalarPlace::Variant, "skip_serializing") => Some("a document with this value could be read and not be written; use `skip`".to_owned()),
+            (
+                _,
+                "tag" | "content" | "untagged" | "into" | "from" | "try_from" | "remote" | "with"
+                | "serialize_with" | "deserialize_with",
+            ) => Some(format!(
                 "`{name}` changes the stored form; implement `Scalar` by hand if equal values still have the same form"
             )),
-            _ => None,
+            _ => Some(unknown(name)),
         })
     });
+}
+
+fn unknown(name: &str) -> String {
+    format!("cdb does not know what serde's `{name}` changes here; remove it")
 }
 
 /// Calls `read` for each word in `#[serde(…)]`, which may consume the value of the word. `read`

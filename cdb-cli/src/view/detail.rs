@@ -157,7 +157,11 @@ pub(crate) async fn read(
         waits: awaited.waits,
         output: instance.output.as_ref().map(shown),
         locked_until: locked_until(&instance, now),
-        origin: instance.origin.clone(),
+        origin: instance
+            .origin
+            .as_ref()
+            .or(instance.forked.as_ref())
+            .cloned(),
         messages: queued(orchestrations, &messages, &instance),
         activities: activities
             .into_iter()

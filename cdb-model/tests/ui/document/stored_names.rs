@@ -14,6 +14,9 @@ struct Order {
     // A filter uses one stored name.
     #[serde(rename(serialize = "total", deserialize = "sum"))]
     total: u64,
+    // A filter would miss documents with the other name, and a patch would add a second one.
+    #[serde(alias = "count")]
+    pieces: u64,
     // Two fields with the same stored name overwrite each other.
     #[serde(rename = "createdAt")]
     created: u64,

@@ -31,6 +31,20 @@ enum Tagged {
     Round,
 }
 
+// A value is found by one form, and written as it was read.
+#[derive(Scalar, Serialize, Deserialize)]
+#[serde(rename_all(serialize = "lowercase", deserialize = "UPPERCASE"))]
+enum Forms {
+    #[serde(alias = "circle")]
+    Round,
+    #[serde(skip_serializing)]
+    OnlyRead,
+    #[serde(skip_deserializing)]
+    OnlyWritten,
+    #[serde(other)]
+    Unknown,
+}
+
 #[derive(Scalar, Serialize, Deserialize)]
 #[scalar(ordered)]
 enum Settings {

@@ -105,8 +105,11 @@ pub struct Instance {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     /// The operator's change that created the instance: a fork or a restart of another one.
-    #[serde(default, alias = "forked", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<OperatorAction>,
+    /// The origin under its earlier name. Only read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked: Option<OperatorAction>,
     /// The operator's pause. While there is one, no turn and no activity of the instance starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<OperatorAction>,
