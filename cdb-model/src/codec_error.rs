@@ -2,6 +2,7 @@
 
 use crate::id::{IdError, ItemId};
 use crate::limits::MAX_DOCUMENT_BYTES;
+use crate::partition_key::PartitionKey;
 
 /// Why a document cannot be stored.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -17,6 +18,30 @@ pub enum EncodeError {
         document: &'static str,
         /// The failure.
         reason: String,
+    },
+    /// The fields of the id have changed since the document was read. An id never changes.
+    #[error(
+        "`{document}` was read at id `{id}`, but its fields now have the id `{key}`; restore them, or delete the document and create another one"
+    )]
+    OtherKey {
+        /// The document type.
+        document: &'static str,
+        /// The stored id.
+        id: ItemId,
+        /// The id of the document's key.
+        key: ItemId,
+    },
+    /// The partition key has changed since the document was read. It never changes.
+    #[error(
+        "`{document}` was read in partition {partition}, but its fields now have {found}; restore them, or delete the document and create another one"
+    )]
+    OtherPartition {
+        /// The document type.
+        document: &'static str,
+        /// The partition of the document.
+        partition: PartitionKey,
+        /// The partition of its fields.
+        found: PartitionKey,
     },
     /// The document is larger than the service allows.
     #[error(

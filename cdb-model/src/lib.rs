@@ -135,12 +135,14 @@ pub use query::{
 };
 pub use scalar::{Ordered, Scalar};
 pub use shape::{
-    CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
-    ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast, UpcastError,
-    VectorDistance, VectorElement, VectorIndexKind, VectorShape,
+    AbsentValue, CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction,
+    DocumentShape, ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast,
+    UpcastError, VectorDistance, VectorElement, VectorIndexKind, VectorShape,
 };
 pub use soft_delete::{DeletionPath, SoftDelete};
 pub use sortable_text::{SortableForm, SortableText};
+#[doc(hidden)]
+pub use target::Identity;
 pub use target::Target;
 pub use text_integer::TextInteger;
 pub use timestamp::Timestamp;

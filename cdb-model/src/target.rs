@@ -2,6 +2,7 @@
 
 use crate::codec_error::EncodeError;
 use crate::document::{Document, DocumentKey, Stored};
+use crate::id::ItemId;
 use crate::operation::{Address, Create, Delete, Read, Replace, Upsert, WholeDocument};
 use crate::partition::Partition;
 use crate::partition_key::PartitionKey;
@@ -55,6 +56,15 @@ impl<D: Document, P: Partition> Target for &Address<D, P> {
     }
 }
 
+/// What must not change between a read and its replacement.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Whether another program has stored the document under an id that is not that of its key.
+    differs: bool,
+    partition: PartitionKey,
+}
+
 impl Location {
     /// Returns the address of the found version, whose document is taken for a `D`.
     pub fn address<D: Document>(&self) -> Address<D> {
@@ -64,9 +74,55 @@ impl Location {
 }
 
 impl<D: Document> Stored<D> {
-    /// Replaces exactly this version with the document as it is now, by its stored id.
+    /// Replaces exactly this version with the document as it is now, by its stored id. Fails when the
+    /// fields of the id have changed. A document that another program has stored under a foreign id is
+    /// replaced.
     pub fn replace(&self) -> Replace<D> {
-        Replace::new(self.address(), self.document.encode_fields())
+        let fields = match self.other_key() {
+            // The stored id is that of another key of this type.
+            Some(key) if D::Key::parse(self.id.as_str()).is_ok() => Err(self.changed_key(key)),
+            _ => self.document.encode_fields(),
+        };
+        Replace::new(self.address(), fields)
+    }
+
+    /// Returns what must not change between a read and its replacement.
+    #[doc(hidden)]
+    pub fn identity(&self) -> Identity {
+        Identity {
+            differs: self.other_key().is_some(),
+            partition: self.document.partition_key(),
+        }
+    }
+
+    /// Replaces exactly this version, which had this identity when it was read.
+    #[doc(hidden)]
+    pub fn replace_read(&self, read: &Identity) -> Replace<D> {
+        let partition = self.document.partition_key();
+        let fields = match self.other_key() {
+            Some(key) if !read.differs => Err(self.changed_key(key)),
+            _ if partition != read.partition => Err(EncodeError::OtherPartition {
+                document: D::SHAPE.name,
+                partition: read.partition.clone(),
+                found: partition,
+            }),
+            _ => self.document.encode_fields(),
+        };
+        Replace::new(self.address(), fields)
+    }
+
+    /// Returns the id of the document's key, if the stored id is another one.
+    fn other_key(&self) -> Option<ItemId> {
+        let key = self.document.key().to_id();
+        key.ok().filter(|key| *key != self.id)
+    }
+
+    fn changed_key(&self, key: ItemId) -> EncodeError {
+        EncodeError::OtherKey {
+            document: D::SHAPE.name,
+            id: self.id.clone(),
+            key,
+        }
     }
 
     /// Deletes exactly this version.

@@ -1,6 +1,6 @@
 //! Read, change, replace: updates of one document that other writers may change too.
 
-use cdb_model::{Address, Container, KnownPartition, MemberOf, Stored, Target, is_same};
+use cdb_model::{Address, Container, Identity, KnownPartition, MemberOf, Stored, Target, is_same};
 use tokio::time::Instant;
 
 use crate::container::handle::ContainerClient;
@@ -72,9 +72,10 @@ impl<C: Container> ContainerClient<C> {
         let mut reader = self.clone();
         loop {
             let mut stored = reader.read_existing(&address).await?;
+            let read = stored.identity();
             let result = change(&mut stored.document)?;
-            let Replaced::Lost(error) = self.replace_read(&stored, &mut backoff, until).await?
-            else {
+            let replaced = self.replace_read(&stored, &read, &mut backoff, until);
+            let Replaced::Lost(error) = replaced.await? else {
                 return Ok(result);
             };
             let delay = backoff.delay(None);
@@ -108,12 +109,13 @@ impl<C: Container> ContainerClient<C> {
     async fn replace_read<D: MemberOf<C>>(
         &self,
         stored: &Stored<D>,
+        read: &Identity,
         backoff: &mut Backoff,
         until: Instant,
     ) -> Result<Replaced> {
         let mut lost: Option<Error> = None;
         loop {
-            let error = match self.run(stored.replace()).await {
+            let error = match self.run(stored.replace_read(read)).await {
                 Ok(_) => return Ok(Replaced::Done),
                 Err(error) if error.is_ambiguous() => error,
                 Err(error) if !error.is_precondition_failed() => return Err(error),
