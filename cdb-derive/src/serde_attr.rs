@@ -8,7 +8,7 @@ use darling::error::Accumulator;
 use proc_macro2::Span;
 use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
-use syn::{Attribute, LitStr, Token};
+use syn::{Attribute, ExprPath, LitStr, Token};
 
 use crate::diag::mistake;
 use crate::rename::RenameRule;
@@ -17,8 +17,8 @@ use crate::rename::RenameRule;
 #[derive(Debug, Default)]
 pub(crate) struct SerdeStruct {
     pub(crate) rename_all: RenameRule,
-    /// Whether a document may lack every field.
-    pub(crate) default: bool,
+    /// The document whose fields a document may lack.
+    pub(crate) default: Option<SerdeDefault>,
 }
 
 /// The `#[serde(…)]` attributes of a field.
@@ -29,8 +29,17 @@ pub(crate) struct SerdeField {
     pub(crate) skip: Option<(String, Span)>,
     pub(crate) skip_serializing_if: Option<Span>,
     pub(crate) flatten: Option<Span>,
-    /// Whether a document may lack the field.
-    pub(crate) default: bool,
+    /// The value of a field that a document may lack.
+    pub(crate) default: Option<SerdeDefault>,
+}
+
+/// Where serde's `default` takes a value from.
+#[derive(Clone, Debug)]
+pub(crate) enum SerdeDefault {
+    /// `Default`
+    Trait,
+    /// `default = "function"`
+    Function(ExprPath),
 }
 
 impl SerdeStruct {
@@ -44,7 +53,7 @@ impl SerdeStruct {
                     rule.map(|rule| found.rename_all = rule.unwrap_or_default()).err()
                 }
                 "default" => {
-                    found.default = true;
+                    found.default = Some(default(meta)?);
                     None
                 }
                 "bound" | "crate" | "expecting" | "rename" => None,
@@ -71,7 +80,7 @@ impl SerdeField {
                     let word = if whole { "skip" } else { name };
                     found.skip = Some((word.to_owned(), span));
                 }
-                "default" => found.default = true,
+                "default" => found.default = Some(default(meta)?),
                 "skip_serializing_if" => found.skip_serializing_if = Some(span),
                 "flatten" => found.flatten = Some(span),
                 "with" | "serialize_with" | "deserialize_with" => {
@@ -176,6 +185,15 @@ fn skip_value(meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         content.parse::<proc_macro2::TokenStream>()?;
     }
     Ok(())
+}
+
+/// Reads `default`, or `default = "function"`.
+fn default(meta: &ParseNestedMeta<'_>) -> syn::Result<SerdeDefault> {
+    if !meta.input.peek(Token![=]) {
+        return Ok(SerdeDefault::Trait);
+    }
+    let function = meta.value()?.parse::<LitStr>()?;
+    function.parse().map(SerdeDefault::Function)
 }
 
 /// Reads `rename = "x"`, or `rename(serialize = "x", deserialize = "x")` with equal names.

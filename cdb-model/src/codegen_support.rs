@@ -4,10 +4,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::evolution::UnknownFields;
+use crate::numbers;
+use crate::shape::AbsentValue;
 
 pub use core::clone::Clone;
 pub use core::cmp::{Eq, Ord, PartialEq, PartialOrd};
 pub use core::convert::{From, Into};
+pub use core::default::Default;
 pub use core::fmt::Debug;
 pub use core::hash::Hash;
 pub use core::option::Option;
@@ -117,6 +120,32 @@ pub trait Unordered {
 }
 
 impl<T> Unordered for OrderOf<T> {}
+
+/// Tells what a type without a default is read as if its path is missing, as a constant:
+/// `AbsentOf::<u64>::VALUE` is that of [`Required`], that of an `Option` of the inherent impl.
+#[derive(Debug)]
+pub struct AbsentOf<T>(PhantomData<fn() -> T>);
+
+impl<T> AbsentOf<Option<T>> {
+    /// Null.
+    pub const VALUE: Option<AbsentValue> = Some(|| Ok(serde_json::Value::Null));
+}
+
+/// The answer for other types.
+pub trait Required {
+    /// No value: the document cannot be read.
+    const VALUE: Option<AbsentValue> = None;
+}
+
+impl<T> Required for AbsentOf<T> {}
+
+/// Returns the stored form of a default.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub fn stored_default<T: Serialize>(value: &T) -> serde_json::Result<serde_json::Value> {
+    numbers::to_value(value)
+}
 
 /// The bounds of a type parameter of a document without a `bound`.
 pub trait StoredField: Serialize + DeserializeOwned + Send + Sync + 'static {}

@@ -179,8 +179,11 @@ pub enum IdSegment {
     Field(&'static str),
 }
 
+/// Returns the stored form of what a document without a path is read as.
+pub type AbsentValue = fn() -> serde_json::Result<Value>;
+
 /// One stored path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct FieldShape {
     /// The Rust name, `address.city` for a nested path.
     pub name: &'static str,
@@ -193,6 +196,9 @@ pub struct FieldShape {
     pub ordered: bool,
     /// Whether a document may lack the path: an `Option`, a field with a default, a nested path.
     pub optional: bool,
+    /// The value of a missing path: null for an `Option`, the default for a field with one. `None` for a
+    /// path that is always there, or whose absence has no value.
+    pub absent: Option<AbsentValue>,
 }
 
 /// How the indexing policy treats a path.

@@ -27,4 +27,5 @@ mod shop;
 mod soft_delete;
 mod splits;
 mod statements;
+mod stored_forms;
 mod write_times;

@@ -10,7 +10,7 @@ use super::computed::{ComputedSetting, Part};
 use super::role::{Role, Rules};
 use super::value::{Bound, Level, NestedPath};
 use crate::id_pattern::Segment;
-use crate::serde_attr::{SerdeField, SerdeStruct};
+use crate::serde_attr::{SerdeDefault, SerdeField, SerdeStruct};
 
 /// A document type.
 #[derive(Debug)]
@@ -54,8 +54,8 @@ pub(super) struct FieldModel {
     /// Whether the field is an array, so that its path ends in `/[]`.
     pub(super) is_array: bool,
     pub(super) is_option: bool,
-    /// Whether a document may lack the field.
-    pub(super) may_be_absent: bool,
+    /// What serde's `default` reads a missing field as, of the field or of its struct.
+    pub(super) default: Option<Absent>,
 }
 
 /// A computed property.
@@ -70,6 +70,13 @@ pub(super) struct ComputedModel {
     /// The span of the expression.
     pub(super) span: Span,
     pub(super) indexed: bool,
+}
+
+/// The default of a field, or that of the struct, of which the field is taken.
+#[derive(Clone, Debug)]
+pub(super) enum Absent {
+    Field(SerdeDefault),
+    OfStruct(SerdeDefault),
 }
 
 /// How the indexing policy treats a field.
@@ -251,7 +258,11 @@ impl FieldModel {
         Some(Self {
             is_array: is_array(element.as_ref().unwrap_or(&field.ty)),
             is_option: element.is_some(),
-            may_be_absent: own.default || serde.default,
+            default: match (&own.default, &serde.default) {
+                (Some(default), _) => Some(Absent::Field(default.clone())),
+                (None, Some(default)) => Some(Absent::OfStruct(default.clone())),
+                (None, None) => None,
+            },
             constant: format_ident!("{}", name.to_uppercase(), span = ident.span()),
             name,
             stored,
@@ -294,7 +305,7 @@ impl FieldModel {
 
     /// Whether a document may lack the field.
     pub(super) fn is_optional(&self) -> bool {
-        self.is_option || self.may_be_absent || self.serde.skip_serializing_if.is_some()
+        self.is_option || self.default.is_some() || self.serde.skip_serializing_if.is_some()
     }
 
     /// Whether the field has a stored path.

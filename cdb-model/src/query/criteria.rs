@@ -5,7 +5,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::filter::{Comparison, Predicate, TextMatch, is_none};
+use super::absent::completed;
+use super::filter::{Comparison, Predicate, TextMatch};
 use super::order::{OrderTerm, SortTarget};
 use super::{Filter, Order};
 use crate::document::Document;
@@ -136,7 +137,8 @@ impl<D: Document> Filter<D> {
     pub fn from_criteria(criteria: &[Criterion]) -> Result<Self, CriteriaError> {
         criteria.iter().try_fold(Self::all(), |filter, criterion| {
             let path = indexed_path::<D>(&criterion.field, criterion.operator.compares())?;
-            let predicate = predicate(criterion, path)?;
+            let predicate = predicate(criterion, path.clone())?;
+            let predicate = completed(D::SHAPE, &path, predicate);
             Ok(filter.and(Self::from_predicate(predicate)))
         })
     }
@@ -263,7 +265,9 @@ fn predicate(criterion: &Criterion, path: String) -> Result<Predicate, CriteriaE
         Operator::ContainsText => return Err(wrong("`contains_text` requires a string")),
         Operator::Contains if scalar => return Ok(Predicate::ArrayContains(path, value)),
         Operator::Contains => return Err(wrong("`contains` requires a scalar")),
-        Operator::IsAbsent => return Ok(Predicate::Or(is_none(&path))),
+        Operator::IsAbsent => {
+            return Ok(Predicate::Compare(path, Comparison::Equal, Value::Null));
+        }
     };
     if scalar {
         Ok(Predicate::Compare(path, comparison, value))

@@ -236,6 +236,10 @@ impl Explainer<'_> {
             Predicate::FullText(path, ..) => self.has_words(path),
             Predicate::Sql(condition, used) => self.on_paths(condition, *used),
             Predicate::Or(parts) => self.alternatives(parts),
+            Predicate::Partial(inner, _) => {
+                self.predicate(inner);
+                true
+            }
         };
         if !served {
             self.found

@@ -7,6 +7,7 @@ use derive_where::derive_where;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::absent::{completed, negated};
 use super::fragment::Fragment;
 use super::value_error::ValueError;
 use crate::container::{Container, MemberOf};
@@ -53,8 +54,10 @@ pub(crate) enum Predicate {
     And(Vec<Predicate>),
     /// At least one condition holds.
     Or(Vec<Predicate>),
-    /// The condition does not hold.
+    /// The condition does not hold. The service leaves what is undecided undecided.
     Not(Box<Predicate>),
+    /// The condition, and the cases that it leaves undecided, for which it does not hold.
+    Partial(Box<Predicate>, Vec<Predicate>),
     /// The condition has a value that cannot be serialized. A query or patch with it fails.
     Invalid(ValueError),
 }
@@ -225,10 +228,7 @@ impl<T> Not for Filter<T> {
     type Output = Self;
 
     fn not(self) -> Self {
-        Self::from_predicate(match self.predicate {
-            Predicate::Not(inner) => *inner,
-            other => Predicate::Not(Box::new(other)),
-        })
+        Self::from_predicate(negated(self.predicate))
     }
 }
 
@@ -294,7 +294,10 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     ) -> Filter<D> {
         let path = self.pointer();
         Filter::from_predicate(match value {
-            Ok(value) => predicate(path.trim_end_matches("/[]").to_owned(), value),
+            Ok(value) => {
+                let path = path.trim_end_matches("/[]");
+                completed(D::SHAPE, path, predicate(path.to_owned(), value))
+            }
             Err(error) => Predicate::Invalid(ValueError::new(path, &error)),
         })
     }
@@ -313,7 +316,8 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         self.compare(Comparison::Equal, value)
     }
 
-    /// The value equals `value`.
+    /// The value equals `value`. A document that lacks the path has the value that it is read as: `None`,
+    /// or the field's `#[serde(default)]`. `None` is as [`is_none`](Self::is_none).
     pub fn eq(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
@@ -322,7 +326,8 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         self.compare(Comparison::Equal, value)
     }
 
-    /// The value differs from `value`. Does not hold for documents that lack the path.
+    /// The value differs from `value`. A document that lacks the path has the value that it is read as:
+    /// `None`, which differs from every other value, or the field's `#[serde(default)]`.
     pub fn ne(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
@@ -331,7 +336,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         self.compare(Comparison::NotEqual, value)
     }
 
-    /// The value is less than `value`.
+    /// The value is less than `value`. `None` is neither less nor greater than a value.
     pub fn lt(self, value: impl Operand<V>) -> Filter<D>
     where
         I: Filterable<D>,
@@ -421,16 +426,15 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     }
 
     pub(crate) fn none_without_index(self) -> Filter<D> {
-        Filter::from_predicate(Predicate::Or(is_none(self.pointer())))
+        self.filter(Ok(Value::Null), |path, none| {
+            Predicate::Compare(path, Comparison::Equal, none)
+        })
     }
 
     pub(crate) fn some_without_index(self) -> Filter<D> {
-        let path = || self.pointer().to_owned();
-        let is_null = Predicate::IsNull(path());
-        Filter::from_predicate(Predicate::And(vec![
-            Predicate::IsDefined(path()),
-            Predicate::Not(Box::new(is_null)),
-        ]))
+        self.filter(Ok(Value::Null), |path, none| {
+            Predicate::Compare(path, Comparison::NotEqual, none)
+        })
     }
 
     /// The path exists, with any value.

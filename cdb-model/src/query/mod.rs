@@ -1,5 +1,6 @@
 //! Typed queries: conditions, scope, order, and the form of rows.
 
+mod absent;
 mod aggregate;
 mod builder;
 mod checked;

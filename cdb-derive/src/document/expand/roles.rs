@@ -22,7 +22,7 @@ pub(super) fn role_impls(model: &DocumentModel) -> TokenStream {
 
 fn leasable(model: &DocumentModel, field: &FieldModel) -> TokenStream {
     let (ty, ident) = (model.ty(), &field.ident);
-    let or_absent = field.may_be_absent.then(|| quote!(.or_absent()));
+    let or_absent = field.default.is_some().then(|| quote!(.or_absent()));
     let paths = ["", "/until", "/token", "/mark"].map(|inner| format!("/{}{inner}", field.stored));
     // The span is that of the type, which may not be a lease.
     let located = |tokens| body(model, located_at(field.ty.span(), tokens));

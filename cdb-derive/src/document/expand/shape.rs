@@ -2,16 +2,19 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
+use syn::Type;
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
 use super::search;
-use crate::document::model::{DocumentModel, FieldModel, Indexing};
-use crate::document::path::PathModel;
+use crate::derived::names;
+use crate::document::model::{Absent, DocumentModel, FieldModel, Indexing};
+use crate::document::path::{PathModel, Source};
 use crate::document::role::Role;
 use crate::document::value::CompositeSetting;
 use crate::id_pattern::Segment;
 use crate::respan::located_at;
+use crate::serde_attr::SerdeDefault;
 
 /// A `DocumentShape` literal.
 pub(super) fn shape(model: &DocumentModel) -> TokenStream {
@@ -35,7 +38,7 @@ pub(super) fn shape(model: &DocumentModel) -> TokenStream {
         quote!(&[#(#paths),*])
     };
     let paths_of_fields = model.paths();
-    let fields = paths_of_fields.iter().map(field_shape);
+    let fields = paths_of_fields.iter().map(|path| field_shape(model, path));
     let version = model.settings.version.get().map(|version| version.0);
     let version = version.map(|version| quote!(version: __model::Some(#version),));
     let lists = lists(model);
@@ -47,8 +50,8 @@ pub(super) fn shape(model: &DocumentModel) -> TokenStream {
     });
     quote! {
         {
-            #[allow(unused_imports, reason = "every type may be ordered")]
-            use __model::Unordered as _;
+            #[allow(unused_imports, reason = "every type may be ordered, or an option")]
+            use __model::{Required as _, Unordered as _};
         __model::DocumentShape {
             name: #name,
             discriminator: #discriminator,
@@ -99,8 +102,9 @@ fn list(member: &str, items: impl Iterator<Item = TokenStream>) -> TokenStream {
 }
 
 /// Returns an entry of the list of fields.
-fn field_shape(path: &PathModel<'_>) -> TokenStream {
+fn field_shape(model: &DocumentModel, path: &PathModel<'_>) -> TokenStream {
     let (name, ty, is_optional) = (path.name, path.ty, path.is_optional);
+    let absent = absent(model, path);
     let is_elements = path.is_array() && path.is_indexed();
     let pointer = format!("{}{}", path.pointer, if is_elements { "/[]" } else { "" });
     let ordered = if path.is_indexed() && !path.is_array() {
@@ -120,8 +124,38 @@ fn field_shape(path: &PathModel<'_>) -> TokenStream {
             indexing: __model::FieldIndexing::#indexing,
             ordered: #ordered,
             optional: #is_optional,
+            absent: #absent,
         }
     }
+}
+
+/// Returns what a missing path is read as.
+fn absent(model: &DocumentModel, path: &PathModel<'_>) -> TokenStream {
+    let ty = path.ty;
+    let default = match path.source {
+        Source::Field(field) if !mentions_parameter(model, ty) => field.default.as_ref(),
+        _ => None,
+    };
+    let read = |default: &SerdeDefault, ty: TokenStream| match default {
+        SerdeDefault::Trait => quote!(<#ty as __model::Default>::default()),
+        SerdeDefault::Function(function) => quote!(#function()),
+    };
+    let value = match (default, path.source) {
+        (Some(Absent::Field(default)), _) => read(default, quote!(#ty)),
+        (Some(Absent::OfStruct(default)), Source::Field(field)) => {
+            let (of_struct, name) = (read(default, quote!(Self)), &field.ident);
+            quote!(#of_struct.#name)
+        }
+        _ => return quote!(__model::AbsentOf::<#ty>::VALUE),
+    };
+    quote!(__model::Some(|| __model::stored_default::<#ty>(&#value)))
+}
+
+/// Whether the default may need a bound that a type parameter lacks.
+fn mentions_parameter(model: &DocumentModel, ty: &Type) -> bool {
+    let parameters: Vec<_> = model.declared.type_params().collect();
+    let is_parameter = |name: &Ident| parameters.iter().any(|known| known.ident == *name);
+    names(ty.to_token_stream(), &is_parameter)
 }
 
 fn composite_shape(model: &DocumentModel, composite: &CompositeSetting) -> TokenStream {

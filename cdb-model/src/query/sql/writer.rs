@@ -300,6 +300,7 @@ impl<'a> Writer<'a> {
             Predicate::Sql(condition, _) => self.fragment(condition),
             Predicate::And(predicates) => self.list(predicates, " AND "),
             Predicate::Or(predicates) => self.list(predicates, " OR "),
+            Predicate::Partial(inner, _) => self.predicate(inner),
             Predicate::Not(inner) => {
                 self.text.push_str("NOT (");
                 self.predicate(inner);
