@@ -30,6 +30,9 @@ impl Clauses {
                 "a statement begins with `SELECT`, for example `SELECT * FROM {Order} WHERE {Order::STATE} = {state}`",
             ));
         }
+        if let Some(text) = refused_inside(&tokens, false) {
+            return Err(error(text));
+        }
         let mut found: [Vec<Token>; CLAUSES.len()] = Default::default();
         let (mut current, mut after_dot) = (0, false);
         for token in tokens {
@@ -74,6 +77,29 @@ impl Clauses {
             top,
         })
     }
+}
+
+/// Returns why the service refuses a sub-query: SC2202, SC2204 (azure-cosmos-dotnet-v3#1723,
+/// vscode-cosmosdb#3148).
+fn refused_inside(tokens: &[Token], is_sub_query: bool) -> Option<&'static str> {
+    let mut after_dot = false;
+    for (at, token) in tokens.iter().enumerate() {
+        if let Kind::Group(_, inner, _) = &token.kind {
+            let is_sub_query = inner.first().is_some_and(|first| first.is("SELECT"));
+            if let Some(text) = refused_inside(inner, is_sub_query) {
+                return Some(text);
+            }
+        }
+        let is_sort = token.is("ORDER") && tokens.get(at + 1).is_some_and(|next| next.is("BY"));
+        if is_sub_query && !after_dot && is_sort {
+            return Some("the service refuses `ORDER BY` in a sub-query; sort the rows in code");
+        }
+        if is_sub_query && !after_dot && token.is("OFFSET") {
+            return Some("the service refuses `OFFSET LIMIT` in a sub-query; use `TOP`");
+        }
+        after_dot = token.is_symbol(&["."]);
+    }
+    None
 }
 
 /// Removes the `BY` of a clause.

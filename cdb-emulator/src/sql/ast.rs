@@ -94,6 +94,24 @@ pub(crate) enum Expr {
     Collect(Box<Select>),
     /// `(SELECT …)`: its only row.
     Scalar(Box<Select>),
+    /// `FIRST(SELECT …)` and `LAST(SELECT …)`: one of its rows.
+    Pick(Pick, Box<Select>),
+}
+
+/// Which row of a sub-query is its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pick {
+    First,
+    Last,
+}
+
+impl Pick {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::First => "FIRST",
+            Self::Last => "LAST",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +241,8 @@ impl Expr {
             | Self::Name(_)
             | Self::Exists(_)
             | Self::Collect(_)
-            | Self::Scalar(_) => false,
+            | Self::Scalar(_)
+            | Self::Pick(..) => false,
         }
     }
 
@@ -250,7 +269,8 @@ impl Expr {
                 | Self::Parameter(_)
                 | Self::Exists(_)
                 | Self::Collect(_)
-                | Self::Scalar(_) => true,
+                | Self::Scalar(_)
+                | Self::Pick(..) => true,
             }
     }
 

@@ -95,8 +95,19 @@ fn computed(definition: &Value, alias: &str) -> Result<HashMap<String, Expr>, Se
     properties.collect()
 }
 
+/// Maximum number of computed properties of a container (computed-properties, "Constraints").
+const MOST_COMPUTED: usize = 20;
+
 /// Checks the computed properties of a definition.
 pub(crate) fn check_computed(definition: &Value) -> Result<(), ServiceError> {
+    let properties = definition["computedProperties"]
+        .as_array()
+        .map_or(0, Vec::len);
+    if properties > MOST_COMPUTED {
+        return Err(ServiceError::bad_request(format!(
+            "The container has {properties} computed properties, {MOST_COMPUTED} are allowed."
+        )));
+    }
     for property in definition["computedProperties"]
         .as_array()
         .into_iter()
@@ -272,7 +283,10 @@ impl Expr {
                 }
             }
             Self::Object(fields) => fields.iter_mut().for_each(|(_, value)| value.visit(change)),
-            Self::Exists(inner) | Self::Collect(inner) | Self::Scalar(inner) => {
+            Self::Exists(inner)
+            | Self::Collect(inner)
+            | Self::Scalar(inner)
+            | Self::Pick(_, inner) => {
                 visit(inner, change);
             }
         }

@@ -114,7 +114,10 @@ impl<'a> Search<'a> {
                     open.extend(items);
                 }
                 Expr::Object(fields) => open.extend(fields.iter().map(|(_, value)| value)),
-                Expr::Exists(inner) | Expr::Collect(inner) | Expr::Scalar(inner) => {
+                Expr::Exists(inner)
+                | Expr::Collect(inner)
+                | Expr::Scalar(inner)
+                | Expr::Pick(_, inner) => {
                     self.query(inner)?;
                 }
                 Expr::Literal(_) | Expr::Undefined | Expr::Parameter(_) | Expr::Name(_) => {}

@@ -201,6 +201,7 @@ impl Display for Expr {
             Self::Exists(select) => write!(f, "EXISTS({select})"),
             Self::Collect(select) => write!(f, "ARRAY({select})"),
             Self::Scalar(select) => write!(f, "({select})"),
+            Self::Pick(pick, select) => write!(f, "{}({select})", pick.name()),
         }
     }
 }

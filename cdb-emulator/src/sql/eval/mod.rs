@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::ast::{Binary, Expr, Projection, Select};
+use super::ast::{Binary, Expr, Pick, Projection, Select};
 use super::context::Context;
 use super::pattern;
 use super::value::{compare, equal};
@@ -180,6 +180,13 @@ impl<'a> Scope<'a> {
                     ));
                 }
                 Ok(rows.pop())
+            }
+            Expr::Pick(pick, select) => {
+                let mut rows = self.rows(select)?.into_iter();
+                Ok(match pick {
+                    Pick::First => rows.next(),
+                    Pick::Last => rows.next_back(),
+                })
             }
             // `eval` handles the other kinds.
             _ => Ok(None),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::ast::{Binary, COMPARISON, Expr, OPERATORS, Select, Unary};
+use super::super::ast::{Binary, COMPARISON, Expr, OPERATORS, Pick, Select, Unary};
 use super::super::error::{self, Location};
 use super::super::function::{self, NamedFunction};
 use super::super::lexer::Token;
@@ -276,6 +276,16 @@ impl Parser<'_> {
 
     fn call(&mut self, name: &str, location: Location) -> Parsed<Expr> {
         self.expect("(")?;
+        let picks = [Pick::First, Pick::Last];
+        if self.is_word("SELECT")
+            && let Some(pick) = picks
+                .into_iter()
+                .find(|pick| name.eq_ignore_ascii_case(pick.name()))
+        {
+            let select = self.sub_query()?;
+            self.expect(")")?;
+            return Ok(Expr::Pick(pick, select.into()));
+        }
         let known = function::find(name)
             .map_err(|cause| error::refuse(self.text, location.clone(), "SC2005", &cause))?;
         let mut arguments = self.items(")")?;

@@ -26,19 +26,19 @@ struct From {
 impl Parser<'_> {
     /// Parses a query over documents.
     pub(super) fn query(&mut self) -> Parsed<Select> {
-        self.select(Self::over_documents)
+        self.select(Self::over_documents, false)
     }
 
     /// Parses a sub-query over names of the outer query.
     pub(super) fn sub_query(&mut self) -> Parsed<Select> {
-        self.select(Self::over_names)
+        self.select(Self::over_names, true)
     }
 
-    fn select(&mut self, from: fn(&mut Self) -> Parsed<From>) -> Parsed<Select> {
-        self.nested(|parser| parser.clauses(from))
+    fn select(&mut self, from: fn(&mut Self) -> Parsed<From>, inside: bool) -> Parsed<Select> {
+        self.nested(|parser| parser.clauses(from, inside))
     }
 
-    fn clauses(&mut self, from: fn(&mut Self) -> Parsed<From>) -> Parsed<Select> {
+    fn clauses(&mut self, from: fn(&mut Self) -> Parsed<From>, inside: bool) -> Parsed<Select> {
         let mark = self.unbound.len();
         self.expect_word("SELECT")?;
         let distinct = self.word("DISTINCT");
@@ -60,10 +60,18 @@ impl Parser<'_> {
         let order = self.location();
         let (rank, order_by) = self.order_by()?;
         let order = self.since(&order);
+        let skipped = self.location();
         let offset = self.count("OFFSET")?;
         let limit = self.count("LIMIT")?;
         if offset.is_some() != limit.is_some() {
             return Err(self.unexpected());
+        }
+        let skipped = self.since(&skipped);
+        if inside && !order_by.is_empty() {
+            return Err(error::order_inside(self.text, order));
+        }
+        if inside && offset.is_some() {
+            return Err(error::offset_inside(self.text, skipped));
         }
         self.after_query()?;
         self.check_star(&projection, &projected, from.sets)?;
@@ -206,7 +214,7 @@ impl Parser<'_> {
     fn over_documents(&mut self) -> Parsed<From> {
         let mut from = From::default();
         if self.symbol("(") {
-            let select = self.query()?;
+            let select = self.select(Self::over_documents, true)?;
             self.expect(")")?;
             from.alias = self.alias()?.unwrap_or_default();
             from.bound.push(from.alias.clone());

@@ -65,13 +65,12 @@ fn sub_queries_are_values_arrays_and_conditions() {
             json!([["t1", "t2"]]),
         ),
         (
-            "ARRAY(SELECT TOP @two VALUE t.w FROM t IN c.tags ORDER BY t.w DESC)",
-            json!([[9, 5]]),
+            "ARRAY(SELECT TOP @two VALUE t.w FROM t IN c.tags WHERE t.w > 1)",
+            json!([[5, 9]]),
         ),
-        (
-            "ARRAY(SELECT VALUE t.w FROM t IN c.tags OFFSET 1 LIMIT 1)",
-            json!([[5]]),
-        ),
+        ("FIRST(SELECT VALUE t.w FROM t IN c.tags)", json!([1])),
+        ("last(SELECT VALUE t.w FROM t IN c.tags)", json!([9])),
+        ("FIRST(SELECT VALUE t FROM t IN c.missing)", json!([])),
         (
             "ARRAY(SELECT t.name, SUM(t.w) AS w FROM t IN c.tags GROUP BY t.name)",
             json!([[{ "name": "t1", "w": 1 }, { "name": "t2", "w": 14 }]]),
@@ -251,6 +250,22 @@ fn queries_that_the_service_rejects_are_rejected() {
         (
             "SELECT VALUE EXISTS(SELECT VALUE x FROM x IN d.list) FROM c",
             "'d'",
+        ),
+        (
+            "SELECT VALUE ARRAY(SELECT VALUE t FROM t IN c.tags ORDER BY t.w) FROM c",
+            "'ORDER BY' is not supported in subqueries.",
+        ),
+        (
+            "SELECT VALUE FIRST(SELECT VALUE t FROM t IN c.tags ORDER BY t.w) FROM c",
+            "'ORDER BY' is not supported in subqueries.",
+        ),
+        (
+            "SELECT VALUE c FROM (SELECT VALUE d FROM d ORDER BY d.n) c",
+            "'ORDER BY' is not supported in subqueries.",
+        ),
+        (
+            "SELECT VALUE c FROM c WHERE EXISTS(SELECT VALUE t FROM t IN c.tags OFFSET 1 LIMIT 1)",
+            "'OFFSET LIMIT' clause is not supported in subqueries.",
         ),
         ("SELECT VALUE 1e999", "invalid token"),
         ("SELECT VALUE 'a\nb'", "invalid string literal"),

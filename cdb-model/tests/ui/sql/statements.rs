@@ -13,6 +13,9 @@ fn main() {
     let _ = sql!("SELECT * FROM {Order} ORDER BY LOWER({Order::STATUS})");
     let _ = sql!("SELECT * FROM {Order} ORDER BY {Order::STATUS}, {Order::NUMBER}");
     let _ = sql!("SELECT * FROM {Order} OFFSET 10 LIMIT 5");
+    // The service refuses both in a sub-query.
+    let _ = sql!("SELECT ARRAY(SELECT VALUE t FROM t IN c.tags ORDER BY t) AS tags FROM {Order}");
+    let _ = sql!("SELECT * FROM {Order} WHERE EXISTS(SELECT t FROM t IN c.tags OFFSET 1 LIMIT 1)");
     // Values are Rust.
     let _ = sql!("SELECT * FROM {Order} WHERE {Order::STATUS} = {}");
     let _ = sql!("SELECT * FROM {Order} WHERE {Order::STATUS} = {status");
