@@ -309,15 +309,3 @@ impl Bound {
         })
     }
 }
-
-/// Returns the path of a sort that excludes documents without it. Only a path that the policy names
-/// explicitly has index entries for missing values
-/// (<https://learn.microsoft.com/azure/cosmos-db/nosql/query/order-by>, remarks).
-pub(super) fn excludes_missing(select: &Select, policy: &Policy) -> Option<String> {
-    let [item] = &*select.order_by else {
-        return None;
-    };
-    let path = item.expr.path(&select.alias)?;
-    let system = matches!(&*path, "/id" | "/_ts");
-    (!system && !policy.has_range_index(&path)).then_some(path)
-}

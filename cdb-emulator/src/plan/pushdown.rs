@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::condition::{Fixed, comparison};
 use super::index_use::{conjuncts, is_served};
-use super::order::{Order, excludes_missing};
+use super::order::Order;
 use crate::sql::ast::{Expr, Select};
 
 /// The part of a query that the store evaluates.
@@ -53,13 +53,8 @@ impl<'q> Pushdown<'q> {
         let mut fixed = found.add_conditions(select, parameters, policy);
         // Of two conditions on a path, the equality comes first.
         fixed.sort_by_key(|known| !known.equal);
-        if let Some(path) = excludes_missing(select, policy) {
-            found.condition = format!(
-                "{} AND {} > 0",
-                found.condition,
-                policy.path_keys(path).rank
-            );
-        }
+        // A sort returns documents without its path too, as the smallest: order-by, "Documents with missing
+        // fields", since June 2022 (eclipse-edc/Connector#1512 against the service).
         found.order = if select.order_by.is_empty() {
             Order::narrowing(&fixed, policy)
         } else {

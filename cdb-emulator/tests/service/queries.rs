@@ -47,6 +47,26 @@ async fn the_gateway_rejects_queries_that_need_a_merge() {
 }
 
 #[tokio::test]
+async fn a_sort_returns_documents_without_its_path_first() {
+    let account = Account::start().await;
+    for document in [
+        json!({ "id": "b", "pk": "p", "n": 1 }),
+        json!({ "id": "a", "pk": "p" }),
+        json!({ "id": "null", "pk": "p", "n": null }),
+    ] {
+        account.create(&document).await.is(201);
+    }
+    for (order, expected) in [
+        ("c.n", ["a", "null", "b"]),
+        ("c.n DESC", ["b", "null", "a"]),
+    ] {
+        let sql = format!("SELECT VALUE c.id FROM c ORDER BY {order}");
+        let answer = account.query(IN_P, &sql, json!([])).await;
+        assert_eq!(answer.body["Documents"], json!(expected), "{order}");
+    }
+}
+
+#[tokio::test]
 async fn a_sort_requires_its_index() {
     let policy = json!({ "indexingPolicy": { "indexingMode": "consistent",
         "includedPaths": [{ "path": "/a/?" }], "excludedPaths": [{ "path": "/*" }],
