@@ -64,7 +64,9 @@ impl OperationBody {
             Kind::Replace => Operation::Replace(id, document(body)?, condition),
             Kind::Patch => Operation::Patch(id, Patch::read(body)?, condition),
             Kind::Delete => Operation::Delete(id, condition),
-            Kind::Read => Operation::Read(id, condition),
+            // A batch commits whatever a read's conditions say (azure-cosmos-dotnet-v3#1581), and a bulk
+            // read is never 304 (azure-cosmos-dotnet-v3#4195).
+            Kind::Read => Operation::Read(id, Preconditions::default()),
         })
     }
 }

@@ -15,6 +15,11 @@ const MOST_LEVELS: usize = 3;
 const MOST_UNIQUE_KEYS: usize = 10;
 const MOST_UNIQUE_PATHS: usize = 16;
 
+/// Most dimensions of a vector with an index, and with a `flat` one (vector-search, "Vector indexing
+/// policies").
+const MOST_DIMENSIONS: u64 = 4096;
+const MOST_FLAT_DIMENSIONS: u64 = 505;
+
 /// Checks the definition of a container and adds defaults. `former` is the definition that it
 /// replaces, whose immutable properties it must have.
 pub(crate) fn definition(
@@ -135,6 +140,22 @@ fn vectors(definition: &Value, former: Option<&Value>) -> Result<(), ServiceErro
         list.cloned().unwrap_or_default()
     };
     let vectors = list(definition, embeddings);
+    for index in list(definition, indexes) {
+        let most = if index["type"] == "flat" {
+            MOST_FLAT_DIMENSIONS
+        } else {
+            MOST_DIMENSIONS
+        };
+        let mut of_index = vectors
+            .iter()
+            .filter(|vector| vector["path"] == index["path"]);
+        if of_index.any(|vector| vector["dimensions"].as_u64() > Some(most)) {
+            return Err(ServiceError::bad_request(format!(
+                "The vector at {} has too many dimensions for its index, {most} are allowed.",
+                index["path"].as_str().unwrap_or_default()
+            )));
+        }
+    }
     let is_missing = |index: &&Value| !vectors.iter().any(|vector| vector["path"] == index["path"]);
     if let Some(index) = list(definition, indexes).iter().find(is_missing) {
         return Err(ServiceError::bad_request(format!(

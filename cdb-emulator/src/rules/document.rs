@@ -39,12 +39,16 @@ pub(crate) fn id(document: &Map<String, Value>) -> Result<&str, ServiceError> {
     Ok(id)
 }
 
+/// Longest time to live, in seconds (time-to-live, "ttl on an item": up to the maximum of `Int32`;
+/// azure-cosmos-dotnet-v3#620).
+const MAX_TTL: i64 = i32::MAX as i64;
+
 /// Checks a document's time to live.
 pub(crate) fn ttl(document: &Map<String, Value>) -> Result<Option<i64>, ServiceError> {
     match document.get("ttl") {
         None => Ok(None),
         Some(value) => match value.as_i64() {
-            Some(seconds) if seconds == -1 || seconds > 0 => Ok(Some(seconds)),
+            Some(seconds) if seconds == -1 || (1..=MAX_TTL).contains(&seconds) => Ok(Some(seconds)),
             _ => Err(ServiceError::bad_request(
                 "The input ttl is invalid. Ensure to provide a positive integer or -1.",
             )),

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::columns::{PathKeys, json_path, keys_of};
 use super::container::Container;
 use crate::error::ServiceError;
+use crate::sql::value;
 
 /// A stored document.
 #[derive(Clone, Debug)]
@@ -222,26 +223,49 @@ impl Container {
         connection: &Connection,
         document: &StoredDocument,
     ) -> Result<(), ServiceError> {
-        for paths in self.unique_keys() {
-            let same: Vec<String> = paths
+        let keys = self.unique_keys();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let new: Value = serde_json::from_str(&document.body)?;
+        for paths in keys {
+            // SQLite's text of `true` is that of 1, and that of an array is that of a string, so it only
+            // narrows the search.
+            let similar: Vec<String> = paths
                 .iter()
+                .filter(|path| {
+                    let value = new.pointer(path).unwrap_or(&Value::Null);
+                    !value.is_object() && !value.is_array()
+                })
                 .map(|path| {
                     let new = json_path(path).replacen("body", "?3", 1);
-                    format!("{} IS {new}", json_path(path))
+                    format!(" AND {} IS {new}", json_path(path))
                 })
                 .collect();
             let sql = format!(
-                "SELECT 1 FROM document_{} WHERE pk = ?1 AND id <> ?2
-                 AND (expires IS NULL OR expires >= ?4) AND {}",
+                "SELECT body FROM document_{} WHERE pk = ?1 AND id <> ?2
+                 AND (expires IS NULL OR expires >= ?4) AND ?3 IS NOT NULL{}",
                 self.number,
-                same.join(" AND ")
+                similar.concat()
             );
-            let taken = connection.prepare_cached(&sql)?.exists(params![
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query(params![
                 document.pk,
                 document.id,
                 document.body,
                 document.ts
             ])?;
+            let mut taken = false;
+            while let Some(row) = rows.next()? {
+                let other: Value = serde_json::from_str(&row.get::<_, String>(0)?)?;
+                let value = |of: &Value, path: &str| {
+                    let value = of.pointer(path).unwrap_or(&Value::Null);
+                    value::identity(Some(value))
+                };
+                taken |= paths
+                    .iter()
+                    .all(|path| value(&new, path) == value(&other, path));
+            }
             if taken {
                 let message = "Unique index constraint violation.";
                 return Err(ServiceError::new(409, 3301, "Conflict", message));

@@ -139,6 +139,56 @@ async fn unique_keys_apply_within_a_partition_key() {
 }
 
 #[tokio::test]
+async fn unique_keys_compare_values_and_not_their_text() {
+    let emulator = cdb_emulator::Emulator::start().await.expect("it starts");
+    let policy = json!({ "uniqueKeyPolicy": { "uniqueKeys": [{ "paths": ["/mail"] }] } });
+    let account = Account::with(emulator, policy).await;
+    let values = [
+        (r"1", 201),
+        (r"true", 201),
+        (r#""1""#, 201),
+        (r"[1]", 201),
+        (r#""[1]""#, 201),
+        (r#"{"a": 1, "b": 2}"#, 201),
+        (r"1.0", 409),
+        (r#"{"b": 2.0, "a": 1}"#, 409),
+        (r"[1.0]", 409),
+        (r"null", 201),
+    ];
+    for (number, (value, status)) in values.into_iter().enumerate() {
+        let value: Value = serde_json::from_str(value).expect("it is JSON");
+        let document = json!({ "id": number.to_string(), "pk": "p", "mail": value });
+        let answer = account.create(&document).await;
+        assert_eq!(answer.status, status, "{document}");
+    }
+    let missing = json!({ "id": "missing", "pk": "p" });
+    account.create(&missing).await.is(409);
+}
+
+#[tokio::test]
+async fn a_read_ignores_if_match_and_a_batch_the_conditions_of_its_reads() {
+    let account = Account::start().await;
+    account
+        .create(&json!({ "id": "a", "pk": "p" }))
+        .await
+        .is(201);
+    let other = [("if-match", "\"other\"")];
+    account.item(Method::GET, "a", &other, None).await.is(200);
+    for condition in ["ifMatch", "ifNoneMatch"] {
+        let etag = if condition == "ifMatch" {
+            "\"other\""
+        } else {
+            "*"
+        };
+        let read = json!({ "operationType": "Read", "id": "a", condition: etag });
+        let create = json!({ "operationType": "Create",
+            "resourceBody": { "id": condition, "pk": "p" } });
+        let answer = account.batch(&json!([read, create])).await;
+        assert_eq!(answer.status, 200, "{condition}: {}", answer.body);
+    }
+}
+
+#[tokio::test]
 async fn unique_keys_cannot_be_changed_or_omitted() {
     let emulator = cdb_emulator::Emulator::start().await.expect("it starts");
     let keys = json!({ "uniqueKeys": [{ "paths": ["/mail"] }] });

@@ -17,6 +17,7 @@ mod garbage;
 mod index_builds;
 mod key_prefix;
 mod key_version;
+mod limits;
 mod malformed;
 #[cfg(all(feature = "bin", target_os = "linux"))]
 mod many_partitions;
