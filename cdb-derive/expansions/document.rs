@@ -121,8 +121,8 @@ const _: () = {
     impl __model::Document for Order {
         type Key = OrderKey;
         const SHAPE: &'static __model::DocumentShape = &{
-            #[allow(unused_imports, reason = "every type may be ordered")]
-            use __model::Unordered as _;
+            #[allow(unused_imports, reason = "every type may be ordered, or an option")]
+            use __model::{Required as _, Unordered as _};
             __model::DocumentShape {
                 name: "Order",
                 discriminator: "order",
@@ -139,6 +139,7 @@ const _: () = {
                         indexing: __model::FieldIndexing::NotIndexed,
                         ordered: false,
                         optional: false,
+                        absent: __model::AbsentOf::<String>::VALUE,
                     },
                     __model::FieldShape {
                         name: "number",
@@ -146,6 +147,7 @@ const _: () = {
                         indexing: __model::FieldIndexing::NotIndexed,
                         ordered: false,
                         optional: false,
+                        absent: __model::AbsentOf::<u64>::VALUE,
                     },
                     __model::FieldShape {
                         name: "total_cents",
@@ -153,6 +155,7 @@ const _: () = {
                         indexing: __model::FieldIndexing::Indexed,
                         ordered: __model::OrderOf::<u64>::IS_ORDERED,
                         optional: false,
+                        absent: __model::AbsentOf::<u64>::VALUE,
                     },
                     __model::FieldShape {
                         name: "remark",
@@ -160,6 +163,7 @@ const _: () = {
                         indexing: __model::FieldIndexing::Excluded,
                         ordered: false,
                         optional: true,
+                        absent: __model::AbsentOf::<Option<String>>::VALUE,
                     },
                 ],
                 composites: &[

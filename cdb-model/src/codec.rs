@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -16,7 +17,7 @@ use crate::document::{Document, DocumentKey, Stored};
 use crate::etag::ETag;
 use crate::evolution::{upgraded, with_version};
 use crate::id::ItemId;
-use crate::limits::MAX_DOCUMENT_BYTES;
+use crate::limits::{MAX_DOCUMENT_BYTES, MAX_TTL_SECONDS};
 use crate::timestamp::Timestamp;
 use crate::write_times::{TimeSlots, with_times};
 
@@ -63,6 +64,16 @@ impl Encoded {
         let fields = own
             .strip_prefix('{')
             .ok_or_else(|| failed("its Serialize writes another form".to_owned()))?;
+        if shape.ttl.is_some()
+            && let Some(seconds) = ttl_of(&own).filter(|seconds| !is_ttl(*seconds))
+        {
+            let document = shape.name;
+            return Err(EncodeError::TimeToLive {
+                document,
+                id,
+                seconds,
+            });
+        }
         let mut json = String::with_capacity(own.len() + id.as_str().len() + 48);
         json.push('{');
         push_property(&mut json, "id", id.as_str()).map_err(|error| failed(error.to_string()))?;
@@ -83,6 +94,21 @@ impl Encoded {
         let json = RawValue::from_string(json).map_err(|error| failed(error.to_string()))?;
         Ok(Self { id, json, times })
     }
+}
+
+/// Whether the service accepts a time to live.
+pub(crate) fn is_ttl(seconds: i64) -> bool {
+    seconds == -1 || (1..=MAX_TTL_SECONDS).contains(&seconds)
+}
+
+/// Returns the time to live in the JSON of a document.
+fn ttl_of(json: &str) -> Option<i64> {
+    #[derive(Deserialize)]
+    struct Lifetime {
+        ttl: Option<i64>,
+    }
+    let lifetime = serde_json::from_str(json);
+    lifetime.ok().and_then(|lifetime: Lifetime| lifetime.ttl)
 }
 
 fn push_property(json: &mut String, name: &str, value: &str) -> serde_json::Result<()> {

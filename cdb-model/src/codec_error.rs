@@ -1,7 +1,7 @@
 //! Errors of encoding and decoding documents.
 
 use crate::id::{IdError, ItemId};
-use crate::limits::MAX_DOCUMENT_BYTES;
+use crate::limits::{MAX_DOCUMENT_BYTES, MAX_TTL_SECONDS};
 use crate::partition_key::PartitionKey;
 
 /// Why a document cannot be stored.
@@ -42,6 +42,18 @@ pub enum EncodeError {
         partition: PartitionKey,
         /// The partition of its fields.
         found: PartitionKey,
+    },
+    /// The service refuses the time to live.
+    #[error(
+        "`{document}` with id `{id}` has a time to live of {seconds} seconds, the service allows 1 to {MAX_TTL_SECONDS}, and -1 for never"
+    )]
+    TimeToLive {
+        /// The document type.
+        document: &'static str,
+        /// The id.
+        id: ItemId,
+        /// The time to live.
+        seconds: i64,
     },
     /// The document is larger than the service allows.
     #[error(

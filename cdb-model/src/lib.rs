@@ -81,6 +81,7 @@ mod operation;
 mod partition;
 mod partition_key;
 mod patch;
+mod patch_condition;
 mod path;
 mod policy;
 mod prepare;

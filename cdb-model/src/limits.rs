@@ -37,5 +37,7 @@ pub const MAX_QUERY_BYTES: usize = 512 * 1024;
 /// Most keys of one query for documents by key. Not a limit of the service, which limits only the
 /// text and the request.
 pub const MAX_KEYS_PER_QUERY: usize = 1000;
+/// Longest time to live of a document or container, in seconds ("Time to live": the maximum of `Int32`).
+pub const MAX_TTL_SECONDS: i64 = i32::MAX as i64;
 /// Largest integer that a JSON number represents exactly: the service stores IEEE 754 doubles.
 pub const MAX_EXACT_INTEGER: u64 = (1 << 53) - 1;

@@ -10,15 +10,15 @@ use derive_where::derive_where;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::codec::is_ttl;
 use crate::document::{Document, Stored};
 use crate::etag::ETag;
-use crate::limits::MAX_PATCH_OPERATIONS;
+use crate::limits::{MAX_PATCH_OPERATIONS, MAX_TTL_SECONDS};
 use crate::numbers;
 use crate::operation::Address;
 use crate::partition::Partition;
 use crate::path::{Patchable, Path};
 use crate::query::{Filter, Operand, ValueError, patch_condition};
-use crate::scalar::Scalar;
 use crate::target::Target;
 use crate::timestamp::Timestamp;
 
@@ -120,6 +120,16 @@ pub enum PatchError {
         /// The number of changes.
         count: usize,
     },
+    /// The service refuses the time to live.
+    #[error(
+        "the patch of `{document}` sets a time to live of {value}, the service allows 1 to {MAX_TTL_SECONDS} seconds, and -1 for never"
+    )]
+    TimeToLive {
+        /// The document type.
+        document: &'static str,
+        /// The value, as JSON.
+        value: String,
+    },
     /// The patch has no changes.
     #[error("the patch of `{document}` changes nothing")]
     Empty {
@@ -136,15 +146,34 @@ pub enum PatchError {
     message = "`{Self}` is not an integer",
     note = "only integers can be incremented"
 )]
-pub trait Counter {}
+pub trait Counter {
+    /// The least value that the type can read, unless it is that of an `i64`.
+    #[doc(hidden)]
+    const LEAST: Option<i64>;
+    /// The greatest value that the type can read, unless the service could not store a greater one.
+    #[doc(hidden)]
+    const GREATEST: Option<i64>;
+}
 
 macro_rules! counters {
-    ($($ty:ty),*) => {$(
-        impl Counter for $ty {}
+    ($($ty:ty: $least:expr, $greatest:expr;)*) => {$(
+        impl Counter for $ty {
+            const LEAST: Option<i64> = $least;
+            const GREATEST: Option<i64> = $greatest;
+        }
     )*};
 }
 
-counters!(u8, u16, u32, u64, i8, i16, i32, i64);
+counters! {
+    u8: Some(0), Some(u8::MAX as i64);
+    u16: Some(0), Some(u16::MAX as i64);
+    u32: Some(0), Some(u32::MAX as i64);
+    u64: Some(0), None;
+    i8: Some(i8::MIN as i64), Some(i8::MAX as i64);
+    i16: Some(i16::MIN as i64), Some(i16::MAX as i64);
+    i32: Some(i32::MIN as i64), Some(i32::MAX as i64);
+    i64: None, None;
+}
 
 impl<D: Document> Default for Patch<D> {
     fn default() -> Self {
@@ -324,16 +353,23 @@ impl<D: Document, T> Patch<D, T> {
         self
     }
 
-    /// Adds `by` to a number. Must not be repeated: protect it with [`Patch::when`] or an ETag.
+    /// Adds `by` to a number. Must not be repeated: protect it with [`Patch::when`] or an ETag. Fails with
+    /// 412 if the sum would not be a `V`, which could not be read.
     pub fn incr<V: Counter, I, M>(self, path: Path<D, V, I, M>, by: i64) -> Self
     where
         M: Changeable<D>,
     {
+        let bound = if by < 0 { V::LEAST } else { V::GREATEST };
+        let fits = bound.map(|bound| path.leaves_room(bound.saturating_sub(by), by));
         let path = path.pointer();
-        self.with_value(path, numbers::to_value(by), |_| PatchOperation::Incr {
+        let patch = self.with_value(path, numbers::to_value(by), |_| PatchOperation::Incr {
             path,
             value: by,
-        })
+        });
+        match fits {
+            Some(fits) => patch.when(fits),
+            None => patch,
+        }
     }
 
     /// Adds a condition. If one does not hold, the patch fails with 412.
@@ -343,22 +379,6 @@ impl<D: Document, T> Patch<D, T> {
             None => condition,
         });
         self
-    }
-
-    /// Adds the condition that a field has this value. The service checks it on the document, so the
-    /// field needs no index.
-    pub fn when_eq<V: Scalar, I, M>(self, path: Path<D, V, I, M>, value: impl Operand<V>) -> Self {
-        self.when(path.equal_without_index(value))
-    }
-
-    /// Adds the condition that a field is `None`: null or missing. The field needs no index.
-    pub fn when_none<V, I, M>(self, path: Path<D, Option<V>, I, M>) -> Self {
-        self.when(path.none_without_index())
-    }
-
-    /// Adds the condition that a field is `Some`. The field needs no index.
-    pub fn when_some<V, I, M>(self, path: Path<D, Option<V>, I, M>) -> Self {
-        self.when(path.some_without_index())
     }
 
     /// Returns the patch in the service's form. `now` is the time of the write, for the field
@@ -376,6 +396,7 @@ impl<D: Document, T> Patch<D, T> {
         if self.operations.is_empty() {
             return Err(PatchError::Empty { document });
         }
+        self.check_ttl()?;
         let mut body = PatchBody {
             operations: self.operations.clone(),
             condition: condition.transpose()?,
@@ -390,6 +411,24 @@ impl<D: Document, T> Patch<D, T> {
             ..=MAX_PATCH_OPERATIONS => Ok(body),
             count => Err(PatchError::TooMany { document, count }),
         }
+    }
+}
+
+impl<D: Document, T> Patch<D, T> {
+    /// Fails when the patch sets a time to live that the service refuses.
+    fn check_ttl(&self) -> Result<(), PatchError> {
+        for operation in &self.operations {
+            if let PatchOperation::Set { path, value } = operation
+                && D::SHAPE.ttl == Some(&**path)
+                && !value.as_i64().is_some_and(is_ttl)
+            {
+                return Err(PatchError::TimeToLive {
+                    document: D::SHAPE.name,
+                    value: value.to_string(),
+                });
+            }
+        }
+        Ok(())
     }
 }
 

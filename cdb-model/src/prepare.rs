@@ -27,6 +27,15 @@ pub enum OperationError {
     /// The patch cannot be sent.
     #[error(transparent)]
     Patch(#[from] PatchError),
+    /// A read in a batch requires a version. The service commits the batch whatever the version is
+    /// (azure-cosmos-dotnet-v3#1581).
+    #[error(
+        "the service ignores the version that the read of `{id}` requires in a batch; read it `unconditional()`, and require the version of a write"
+    )]
+    ConditionalRead {
+        /// The id.
+        id: ItemId,
+    },
 }
 
 /// An operation on one document: [`Create`], [`Upsert`], [`Replace`], [`Patch`], [`Delete`] or
@@ -170,6 +179,9 @@ impl<D: Document, P: Partition> Operation for Read<D, P> {
         D: MemberOf<C>,
     {
         let id = self.0.id?;
+        if self.0.if_match.is_some() {
+            return Err(OperationError::ConditionalRead { id });
+        }
         Ok(PreparedOperation {
             operation: BatchOperation::Read { id: id.clone() },
             id,

@@ -42,6 +42,9 @@ impl FromMeta for PartitionKeyPaths {
     }
 }
 
+/// Longest time to live in seconds ("Time to live": the maximum of `Int32`).
+const MAX_TTL_SECONDS: u32 = i32::MAX.unsigned_abs();
+
 /// `default_ttl = …`.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum TtlSetting {
@@ -52,7 +55,7 @@ pub(super) enum TtlSetting {
 
 impl FromMeta for TtlSetting {
     fn from_meta(meta: &Meta) -> darling::Result<Self> {
-        let form = "`default_ttl` is `\"off\"`, `\"per_document\"`, or a number of seconds from 1";
+        let form = "`default_ttl` is `\"off\"`, `\"per_document\"`, or a number of seconds from 1 to 2147483647";
         let Meta::NameValue(setting) = meta else {
             return Err(mistake(meta.path().span(), form));
         };
@@ -64,7 +67,7 @@ impl FromMeta for TtlSetting {
             Lit::Str(text) if text.value() == "off" => Ok(Self::Off),
             Lit::Str(text) if text.value() == "per_document" => Ok(Self::PerDocument),
             Lit::Int(seconds) => match seconds.base10_parse() {
-                Ok(seconds @ 1..) => Ok(Self::Seconds(seconds)),
+                Ok(seconds @ 1..=MAX_TTL_SECONDS) => Ok(Self::Seconds(seconds)),
                 _ => Err(wrong()),
             },
             _ => Err(wrong()),

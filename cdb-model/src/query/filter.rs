@@ -309,11 +309,45 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     }
 
     /// The condition of a patch, which the service checks on one document.
-    pub(crate) fn equal_without_index(self, value: impl Operand<V>) -> Filter<D>
+    pub(crate) fn compare_without_index(
+        self,
+        comparison: Comparison,
+        value: impl Operand<V>,
+    ) -> Filter<D>
     where
         V: Scalar,
     {
-        self.compare(Comparison::Equal, value)
+        self.compare(comparison, value)
+    }
+
+    /// The condition that `by` can be added to a number without passing a bound from `limit`.
+    pub(crate) fn leaves_room(self, limit: i64, by: i64) -> Filter<D> {
+        let comparison = if by < 0 {
+            Comparison::GreaterOrEqual
+        } else {
+            Comparison::LessOrEqual
+        };
+        self.filter(Ok(Value::from(limit)), |path, limit| {
+            Predicate::Compare(path, comparison, limit)
+        })
+    }
+
+    pub(crate) fn in_without_index<O: Operand<V>>(
+        self,
+        values: impl IntoIterator<Item = O>,
+    ) -> Filter<D>
+    where
+        V: Scalar,
+    {
+        let values: serde_json::Result<Vec<Value>> =
+            values.into_iter().map(Operand::into_json).collect();
+        self.filter(values, |path, values| {
+            if values.is_empty() {
+                Predicate::Never
+            } else {
+                Predicate::In(path, values)
+            }
+        })
     }
 
     /// The value equals `value`. A document that lacks the path has the value that it is read as: `None`,
@@ -387,15 +421,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
         I: Filterable<D>,
         V: Scalar,
     {
-        let values: serde_json::Result<Vec<Value>> =
-            values.into_iter().map(Operand::into_json).collect();
-        self.filter(values, |path, values| {
-            if values.is_empty() {
-                Predicate::Never
-            } else {
-                Predicate::In(path, values)
-            }
-        })
+        self.in_without_index(values)
     }
 
     /// The value is null. Does not hold for documents that lack the path; [`is_none`](Self::is_none) does.

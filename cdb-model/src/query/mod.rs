@@ -34,6 +34,7 @@ pub use checked::{
 };
 pub use criteria::{CriteriaError, Criterion, Operator, SortCriterion};
 pub use explain::{Explain, Explanation};
+pub(crate) use filter::Comparison;
 pub use filter::{Filter, Filterable, IndexUse, Operand, Optional};
 pub use form::QueryForm;
 pub use fragment::Fragment;

@@ -1,8 +1,8 @@
 //! The derives by behaviour.
 
 use cdb_model::{
-    Batch, Container, Document, Filter, PartitionKey, Patch, Query, Scalar, Timestamp, decode,
-    decode_any, encode,
+    Batch, Container, Document, ETag, Filter, PartitionKey, Patch, Query, Read, Scalar, Timestamp,
+    decode, decode_any, encode,
 };
 use cdb_model::{Fetch, Scope};
 use expect_test::expect;
@@ -224,6 +224,15 @@ fn a_condition_needs_no_index() {
 }
 
 #[test]
+fn a_read_in_a_batch_requires_no_version() {
+    let address = order().address().if_match(&ETag::new("v1"));
+    let mut batch = Batch::<Shop>::new("c:1");
+    let error = batch.add(Read::new(&address)).unwrap_err().to_string();
+    assert!(error.contains("the service ignores the version"), "{error}");
+    batch.add(Read::new(address.unconditional())).unwrap();
+}
+
+#[test]
 fn patches_and_batches_have_the_form_of_the_service() {
     let patch = Patch::<Order>::new()
         .set(Order::STATE, State::Closed)
@@ -234,7 +243,7 @@ fn patches_and_batches_have_the_form_of_the_service() {
     batch.add(order().create()).unwrap();
     batch.add(patch.at(&order().key())).unwrap();
     batch.add(CustomerKey::new().delete()).unwrap();
-    expect![[r#"[{"operationType":"Create","resourceBody":{"id":"c~3A1:order:7","kind":"order","customerId":"c:1","number":7,"state":"open","totalCents":1250,"tags":["gift"],"address":{"city":"Köln"},"remark":null,"type_of_parcel":null}},{"operationType":"Patch","id":"c~3A1:order:7","resourceBody":{"operations":[{"op":"set","path":"/state","value":"closed"},{"op":"incr","path":"/totalCents","value":-50},{"op":"remove","path":"/remark"}],"condition":"from c where c[\"state\"] = \"open\""}},{"operationType":"Delete","id":"customer"}]"#]]
+    expect![[r#"[{"operationType":"Create","resourceBody":{"id":"c~3A1:order:7","kind":"order","customerId":"c:1","number":7,"state":"open","totalCents":1250,"tags":["gift"],"address":{"city":"Köln"},"remark":null,"type_of_parcel":null}},{"operationType":"Patch","id":"c~3A1:order:7","resourceBody":{"operations":[{"op":"set","path":"/state","value":"closed"},{"op":"incr","path":"/totalCents","value":-50},{"op":"remove","path":"/remark"}],"condition":"from c where (c[\"totalCents\"] >= 50 AND c[\"state\"] = \"open\")"}},{"operationType":"Delete","id":"customer"}]"#]]
         .assert_eq(&serde_json::to_string(&*batch.operations_at(Timestamp::default())).unwrap());
     assert_eq!(
         batch.size_bytes(),
