@@ -159,8 +159,15 @@ async fn attributes_sort_a_list_if_an_index_of_the_container_serves_the_sort() {
         async move { account.cdb(&["instances", "list", "--sort", order]).await }
     };
     for (order, expected) in [
-        ("total", ["order-1", "order-2", "order-3"]),
-        ("-total", ["order-3", "order-2", "order-1"]),
+        // An instance without the attribute sorts before all values.
+        (
+            "total",
+            ["order-2::sub::4", "order-1", "order-2", "order-3"],
+        ),
+        (
+            "-total",
+            ["order-3", "order-2", "order-1", "order-2::sub::4"],
+        ),
     ] {
         let run = sorted(order).await;
         assert_eq!(ids(&run), expected, "{run:?}");

@@ -4,15 +4,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use cdb_client::Bootstrap;
-use cdb_coordination::{
-    DeadLetters, Failed, Jitter, MessageDocument, Messaging, MessagingConfig, OutboxBatch,
-    OutboxError, Received, RetryPolicy, Side,
-};
-use cdb_emulator::{Effect, Fault, OperationKind, UniqueKeyAnswer};
-use cdb_model::{Container, Document, Query, Stored, Timestamp};
+use cdb_coordination::{Jitter, MessageDocument, Messaging, MessagingConfig, RetryPolicy, Side};
+use cdb_emulator::UniqueKeyAnswer;
+use cdb_model::{Container, Document, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::house::{House, Note, TestEnv, send};
+use crate::house::{Note, TestEnv};
 
 /// A container whose unique key the model of its messages does not know.
 #[derive(Document, Serialize, Deserialize)]
@@ -133,75 +130,5 @@ async fn durations_that_do_not_fit_are_refused_with_both_values() {
         let refused = Messaging::builder(env.house.clone()).config(config).start();
         let error = refused.expect_err("the durations do not fit").to_string();
         assert!(error.starts_with(text), "{error}");
-    }
-}
-
-/// Returns the handle to the dead letters of a note that a handler has refused, and its document.
-async fn refused_note(env: &TestEnv) -> (DeadLetters<House>, Stored<MessageDocument<House>>) {
-    let refuse = |_: Received<Note>, _: OutboxBatch<House>| async {
-        Err::<OutboxBatch<House>, _>(Failed::permanently("no"))
-    };
-    let messaging = env.messaging().on(refuse).start();
-    let messaging = messaging.expect("the durations fit");
-    send(&messaging, &["bob"], 1..2).await;
-    let letters = messaging.dead_letters();
-    while letters.count().await.expect("a query") == 0 {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    messaging.stop().await;
-    let all = Query::<MessageDocument<House>>::in_partition("bob");
-    let found = env.house.query(all).all().await.expect("a query");
-    let mut found = found.into_iter();
-    let dead = found.find(|stored| stored.id.as_str().contains("dead"));
-    (letters, dead.expect("a dead letter"))
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dead_letter_that_is_discarded_while_an_answer_is_lost_is_not_reported_as_redriven() {
-    let env = TestEnv::start(1).await;
-    let Some(emulator) = &env.backend.emulator else {
-        return;
-    };
-    let (letters, stored) = refused_note(&env).await;
-    let listed = letters.list(Timestamp::default(), 10).await;
-    let letter = listed.expect("a list").remove(0);
-    let batches = || {
-        emulator
-            .requests()
-            .counts
-            .get(&OperationKind::Batch)
-            .copied()
-    };
-    let before = batches();
-    emulator.inject(Fault::once(Effect::DropRequest).on(OperationKind::Batch));
-    let (redriven, ()) = tokio::join!(letters.redrive(&letter), async {
-        while batches() == before {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        // Until the other process has discarded it.
-        emulator.inject(Fault::always(Effect::DropRequest).on(OperationKind::Read));
-        let discarded = env.house.run(stored.delete()).await;
-        discarded.expect("nothing of it is lost");
-        emulator.clear_faults();
-    });
-    assert!(
-        matches!(redriven, Err(OutboxError::Undecided)),
-        "{redriven:?}"
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_redrive_with_a_lost_answer_is_recognised_by_its_message() {
-    let env = TestEnv::start(1).await;
-    let Some(emulator) = &env.backend.emulator else {
-        return;
-    };
-    for effect in [Effect::DropAnswer, Effect::DropRequest] {
-        let (letters, _) = refused_note(&env).await;
-        let listed = letters.list(Timestamp::default(), 10).await;
-        let letter = listed.expect("a list").remove(0);
-        emulator.inject(Fault::once(effect).on(OperationKind::Batch));
-        letters.redrive(&letter).await.expect("it is redriven");
-        assert_eq!(letters.count().await.expect("a query"), 0);
     }
 }
