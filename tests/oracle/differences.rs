@@ -189,7 +189,10 @@ pub(crate) const KNOWN: [Difference; 19] = [
         name: "unchanged reads in batches",
         right: Right::Ours,
         aspect: None,
-        allows: |meeting| meeting.step(meeting.theirs, 304),
+        allows: |meeting| {
+            let stops = |status| meeting.step(meeting.theirs, status);
+            stops(304) || (stops(412) && !meeting.step(meeting.ours, 412))
+        },
         source: "azure-cosmos-dotnet-v3#1581: a batch commits whatever the conditions of its reads say",
     },
     Difference {
