@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerChange, FeedStart};
 use cdb_coordination::{
-    ChangeFeedState, Criteria, DeadLetters, Leases, MessageDocument, Messaging, MessagingConfig,
-    Retrying, Side, Store, execute_once, execute_proven, feed_parts, feed_progress, reset_feed,
-    versions_progress,
+    ChangeFeedState, Criteria, DeadLetters, Leases, Message, MessageDocument, Messaging,
+    MessagingConfig, Retrying, Side, Store, execute_once, execute_proven, feed_parts,
+    feed_progress, reset_feed, versions_progress,
 };
 use cdb_model::{Batch, BulkBatch, Container, Document, Lease, Patch, Query, Timestamp};
 use cdb_work::{
@@ -20,6 +20,7 @@ use cdb_work::{
 use serde::{Deserialize, Serialize};
 
 use super::World;
+use super::network::Sent;
 
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]
 #[document(type = "thing", id = "{place}:thing:{number}")]
@@ -40,6 +41,13 @@ pub(super) struct Thing {
 pub(super) enum Shop {
     Thing(Thing),
     Message(MessageDocument<Shop>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note;
+
+impl Message for Note {
+    const TYPE: &'static str = "note";
 }
 
 fn thing(number: u64) -> Thing {
@@ -105,9 +113,18 @@ pub(super) struct Call {
     pub(super) name: &'static str,
     /// Whether it needs an open coordinator of ordered work.
     pub(super) needs_work: bool,
-    /// The number of deadlines of requests that the call may take.
-    pub(super) deadlines: u32,
+    /// The requests that the call sends at a time: one to each of the two physical partitions.
+    pub(super) concurrent: usize,
     pub(super) run: Run,
+}
+
+/// Returns how many queries a call sends at a time.
+const fn concurrency(name: &str) -> usize {
+    match name.as_bytes() {
+        b"WorkAdmin::counts" => 4,
+        b"Store::count_each" => 2,
+        _ => 1,
+    }
 }
 
 /// The calls of a crate: each a name and an expression.
@@ -117,7 +134,7 @@ macro_rules! calls {
             of: $of,
             name: $name,
             needs_work: $work,
-            deadlines: 1,
+            concurrent: 2 * concurrency($name),
             run: |$world| Box::pin(async move { let _ended = $call.await; }),
         },)*)*]
     };
@@ -196,7 +213,12 @@ pub(super) const CALLS: &[Call] = calls! {
             w.messaging().prepare(&batch).await
         },
         "Messaging::until_idle" => |w| async move { w.messaging().until_idle().await },
-        "Messaging::stop" => |w| async move { w.messaging().clone().stop().await },
+        "Messaging::stop" => |w| async move {
+            let mut batch = w.messaging().batch("here");
+            batch.send("there", &Note).expect("it fits");
+            let _failed = w.messaging().commit(batch).await;
+            w.messaging().clone().stop().await;
+        },
         "DeadLetters::list" => |w| async move { dead(&w).list(Timestamp::default(), 10).await },
         "DeadLetters::page" => |w| async move { dead(&w).page(10, None).await },
         "DeadLetters::count" => |w| async move { dead(&w).count().await },
@@ -333,8 +355,71 @@ async fn lease(
     leases(world).acquire(&new.key()).await
 }
 
+/// Faults that this judge has found and that are not mended: mostly calls that resend a write of
+/// unknown outcome up to eight times, callers of ordered work that wait in line, and listings that
+/// are repeated after 410. A mended one must leave the list.
+pub(super) const OPEN: &[(&str, Sent)] = &[
+    ("ContainerClient::read_many", Sent::Read),
+    ("ContainerClient::read_many", Sent::Ranges),
+    ("QueryRun::all", Sent::Ranges),
+    ("QueryRun::all_available", Sent::Ranges),
+    ("QueryRun::first", Sent::Ranges),
+    ("QueryRun::one", Sent::Ranges),
+    ("QueryRun::page", Sent::Ranges),
+    ("Messaging::until_idle", Sent::Query),
+    ("Messaging::until_idle", Sent::Ranges),
+    ("Messaging::stop", Sent::Batch),
+    ("DeadLetters::list", Sent::Ranges),
+    ("DeadLetters::page", Sent::Ranges),
+    ("DeadLetters::count", Sent::Ranges),
+    ("Retrying::page", Sent::Ranges),
+    ("Retrying::count", Sent::Ranges),
+    ("Leases::acquire", Sent::Patch),
+    ("Leases::take_next", Sent::Bulk),
+    ("Leases::take_next", Sent::Ranges),
+    ("LeaseGuard::renew", Sent::Patch),
+    ("LeaseGuard::refresh", Sent::Patch),
+    ("LeaseGuard::run", Sent::Patch),
+    ("LeaseGuard::release", Sent::Patch),
+    ("execute_proven", Sent::Batch),
+    ("execute_once", Sent::Batch),
+    ("Store::run", Sent::Create),
+    ("Store::query", Sent::Ranges),
+    ("Store::query_in", Sent::Query),
+    ("Store::count", Sent::Ranges),
+    ("Store::count_each", Sent::Ranges),
+    ("feed_progress", Sent::Query),
+    ("versions_progress", Sent::Query),
+    ("feed_parts", Sent::Ranges),
+    ("WorkCoordinator::open", Sent::Ranges),
+    ("WorkAdmin::retrying", Sent::Ranges),
+    ("WorkAdmin::set_aside", Sent::Ranges),
+    ("WorkAdmin::counts", Sent::Ranges),
+    ("ContainerArchive::read", Sent::Query),
+    ("WorkCoordinator::process", Sent::Batch),
+    ("WorkCoordinator::store_and_claim", Sent::Query),
+    ("WorkCoordinator::store_and_claim", Sent::Batch),
+    ("WorkCoordinator::store_and_claim", Sent::Read),
+    ("WorkCoordinator::claim", Sent::Batch),
+    ("WorkCoordinator::forget_streams", Sent::Query),
+    ("WorkCoordinator::shutdown", Sent::Patch),
+    ("Immediate::store", Sent::Query),
+    ("Immediate::store", Sent::Batch),
+    ("Immediate::store", Sent::Read),
+    ("Scoped::commit", Sent::Query),
+    ("Scoped::commit", Sent::Batch),
+    ("Scoped::commit", Sent::Read),
+    ("Interval::close", Sent::Read),
+    ("EventStore::append", Sent::Batch),
+    ("EventStore::append_next", Sent::Batch),
+    ("EventStore::read", Sent::Query),
+    ("EventStore::delete_up_to", Sent::Query),
+    ("EventStore::archive_up_to", Sent::Query),
+];
+
 /// Public asynchronous functions that have no line, with the reason.
 pub(super) const LEFT_OUT: &[(&str, &str)] = &[
+    ("ContainerClient::read_with_mark", "a read"),
     (
         "ContainerClient::delete_container",
         "one request of metadata, as `account`",

@@ -25,11 +25,22 @@ use network::{Failing, Failure, Sent};
 /// The deadline of a request.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// The most failing requests of a caller within a second.
+/// The same for a throttled request about the account, a database or a container: the default of
+/// `RetryConfig::opening_deadline`.
+const OPENING: Duration = Duration::from_secs(80);
+
+/// The most failing requests within a second, of each request that a caller sends at a time.
 const MOST: usize = 10;
 
 /// When a call counts as endless.
 const ENDLESS: Duration = Duration::from_secs(900);
+
+/// A call that does not end in time, or sends too much.
+struct Found {
+    name: &'static str,
+    sent: Sent,
+    text: String,
+}
 
 /// A process on the failing network.
 struct World {
@@ -119,7 +130,7 @@ impl Service {
     }
 
     /// Runs a call with these requests failing. Returns what is wrong with it.
-    async fn fail(&self, call: &Call, sent: Sent, how: Failure, callers: usize) -> Option<String> {
+    async fn fail(&self, call: &Call, sent: Sent, how: Failure, callers: usize) -> Option<Found> {
         let world = self.world(call).await;
         world.network.fail(sent, how);
         let begun = Instant::now();
@@ -129,15 +140,19 @@ impl Service {
         let busiest = world.network.busiest_second();
         world.network.repair();
         close(&world).await;
-        let bound = DEADLINE * call.deadlines * 2;
+        let deadline = match (sent, how) {
+            (Sent::Metadata, Failure::Status(429, _)) => OPENING,
+            _ => DEADLINE,
+        };
+        let bound = deadline * 2;
         // The background tasks of the process send a few, too.
-        let most = MOST * callers + MOST;
+        let most = MOST * (callers * call.concurrent + 1);
         let name = call.name;
-        let found = format!(
+        let text = format!(
             "{name}, {sent:?} {how:?}, {callers} callers: {took:?}, {busiest} failing requests in a second"
         );
         let is_right = ended.is_ok() && took <= bound && busiest <= most;
-        (!is_right).then_some(found)
+        (!is_right).then_some(Found { name, sent, text })
     }
 }
 
@@ -152,10 +167,10 @@ async fn close(world: &World) {
 }
 
 /// Runs every call of these names with every failure.
-async fn judge(calls: impl Iterator<Item = &'static Call>) {
+async fn judge(of: &'static str) {
     let service = Service::start().await;
     let mut found = Vec::new();
-    for call in calls {
+    for call in CALLS.iter().filter(|call| call.of == of) {
         let kinds = service.kinds(call).await;
         assert!(!kinds.is_empty(), "{} sends nothing", call.name);
         for (callers, failures) in [
@@ -170,26 +185,36 @@ async fn judge(calls: impl Iterator<Item = &'static Call>) {
             }
         }
     }
-    assert!(found.is_empty(), "{}", found.join("\n"));
-}
-
-fn of(crates: &'static str) -> impl Iterator<Item = &'static Call> {
-    CALLS.iter().filter(move |call| call.of == crates)
+    let is_of =
+        |found: &Found, (name, sent): &(&str, Sent)| found.name == *name && found.sent == *sent;
+    let is_open = |found: &&Found| calls::OPEN.iter().any(|open| is_of(found, open));
+    let new: Vec<_> = found
+        .iter()
+        .filter(|found| !is_open(found))
+        .map(|found| &*found.text)
+        .collect();
+    assert!(new.is_empty(), "{}", new.join("\n"));
+    let is_of_crate = |name: &str| CALLS.iter().any(|call| call.of == of && call.name == name);
+    let open = calls::OPEN.iter().filter(|(name, _)| is_of_crate(name));
+    let mended: Vec<_> = open
+        .filter(|open| !found.iter().any(|found| is_of(found, open)))
+        .collect();
+    assert!(mended.is_empty(), "remove {mended:?} from the open faults");
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_call_of_the_client_ends() {
-    judge(of("cdb-client")).await;
+    judge("cdb-client").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_call_of_coordination_ends() {
-    judge(of("cdb-coordination")).await;
+    judge("cdb-coordination").await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_call_of_ordered_work_ends() {
-    judge(of("cdb-work")).await;
+    judge("cdb-work").await;
 }
 
 #[test]
