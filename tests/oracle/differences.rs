@@ -186,13 +186,10 @@ pub(crate) const KNOWN: [Difference; 19] = [
         source: "transactional-batch.md lists PatchItem; theirs does not know the operation",
     },
     Difference {
-        name: "unchanged reads in batches",
+        name: "conditions of reads in batches",
         right: Right::Ours,
         aspect: None,
-        allows: |meeting| {
-            let stops = |status| meeting.step(meeting.theirs, status);
-            stops(304) || (stops(412) && !meeting.step(meeting.ours, 412))
-        },
+        allows: |meeting| meeting.read_ends_theirs(),
         source: "azure-cosmos-dotnet-v3#1581: a batch commits whatever the conditions of its reads say",
     },
     Difference {
@@ -302,6 +299,20 @@ impl Meeting<'_> {
         let results = seen.answer.body.as_array().map_or(&[][..], Vec::as_slice);
         matches!(self.operation, Operation::Batch(..))
             && results.iter().any(|result| result["statusCode"] == status)
+    }
+
+    /// Whether the condition of a read ends their batch.
+    fn read_ends_theirs(&self) -> bool {
+        let Operation::Batch(_, steps) = self.operation else {
+            return false;
+        };
+        let results = self.theirs.answer.body.as_array();
+        let results = results.map_or(&[][..], Vec::as_slice);
+        let mut reads = steps.iter().zip(results);
+        reads.any(|(step, result)| {
+            let status = &result["statusCode"];
+            step.kind == "Read" && (*status == 304 || *status == 412)
+        })
     }
 
     fn theirs_say(&self, text: &str) -> bool {

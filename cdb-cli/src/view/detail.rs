@@ -1,7 +1,6 @@
 //! One instance: its state and the documents of its partition.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::fmt;
 
 use cdb_client::ContainerClient;
@@ -16,6 +15,7 @@ use serde::Serialize;
 use super::instances::Row;
 use super::limited_keys::{self, LimitedKey};
 use super::lock::locked_until;
+use super::values::{KeyAndValue, merged};
 use super::waits::{self, Wait};
 use super::work_item::shown;
 use crate::dead_letter_id::DeadLetterId;
@@ -114,13 +114,6 @@ pub(crate) struct Outgoing {
     /// The id of the dead letter, once delivery has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_letter: Option<String>,
-}
-
-/// A value of the key-value store.
-#[derive(Clone, Debug, Serialize)]
-pub(crate) struct KeyAndValue {
-    pub key: String,
-    pub value: String,
 }
 
 /// A session and its worker.
@@ -297,31 +290,6 @@ fn session_lock(session: Session) -> SessionLock {
         owner: session.owner_id,
         locked_until: session.locked_until,
     }
-}
-
-/// Applies the changes of the running execution to the key-value store.
-fn merged(
-    orchestrations: &Orchestrations,
-    values: Vec<KeyValue>,
-    changes: Vec<KeyValueDelta>,
-) -> Vec<KeyAndValue> {
-    let values = values.into_iter().map(|value| (value.key, value.value));
-    let mut store: BTreeMap<String, String> = values.collect();
-    for change in changes {
-        match change.value {
-            Some(value) => store.insert(change.key, value),
-            None => store.remove(&change.key),
-        };
-    }
-    // The instance has the attributes themselves.
-    store.remove(KeyValue::SEARCH_ATTRIBUTES);
-    let pairs = store.into_iter();
-    pairs
-        .map(|(key, value)| KeyAndValue {
-            key,
-            value: orchestrations.provider.decode(value),
-        })
-        .collect()
 }
 
 /// Shows who changed an instance, and when.

@@ -21,5 +21,6 @@ pub(crate) mod running;
 pub(crate) mod standstill;
 pub(crate) mod tree;
 pub(crate) mod unstarted;
+pub(crate) mod values;
 pub(crate) mod waits;
 pub(crate) mod work_item;

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::filter::{Comparison, Predicate, TextMatch};
+use super::predicate::{Comparison, Predicate, TextMatch};
 use super::value_order::compare_values;
 use crate::shape::DocumentShape;
 

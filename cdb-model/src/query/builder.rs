@@ -6,9 +6,9 @@ use derive_where::derive_where;
 use serde::de::DeserializeOwned;
 
 use super::conditions::{live_condition, type_condition};
-use super::filter::Predicate;
 use super::fragment::Fragment;
 use super::order::{OrderTerm, SortTarget};
+use super::predicate::Predicate;
 use super::projection::Projection as FieldProjection;
 use super::sql::{self, Projection, QueryParts};
 use super::{

@@ -10,9 +10,10 @@ use serde_json::{Map, Value};
 
 use super::aggregate::{Summand, argument};
 use super::builder::Query;
-use super::filter::{Filter, Filterable, IndexUse, Operand, Predicate};
+use super::filter::{Filter, Filterable, Operand};
 use super::fragment::Fragment;
 use super::groups::{AggregateKind, AggregateTerm};
+use super::predicate::{IndexUse, Predicate};
 use super::sql::Projection;
 use super::{
     Array, Explain, Explanation, Fetch, Order, QueriedIn, Queryable, RowForm, Scope, Statement,

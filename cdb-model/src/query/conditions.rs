@@ -1,7 +1,8 @@
 //! Conditions that the crate adds to queries: of types, soft deletion and partition keys.
 
 use super::Queryable;
-use super::filter::{Comparison, Filter, Predicate, is_none};
+use super::filter::{Filter, is_none};
+use super::predicate::{Comparison, Predicate};
 use crate::partition_key::PartitionKey;
 use crate::shape::DocumentShape;
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::absent::completed;
-use super::filter::{Comparison, Predicate, TextMatch};
 use super::order::{OrderTerm, SortTarget};
+use super::predicate::{Comparison, Predicate, TextMatch};
 use super::{Filter, Order};
 use crate::document::Document;
 use crate::shape::{Direction, FieldIndexing, FieldShape};

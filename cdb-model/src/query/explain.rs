@@ -12,9 +12,9 @@
 use std::fmt;
 
 use super::builder::Query;
-use super::filter::{Comparison, IndexUse, Predicate, TextMatch};
 use super::fragment::Fragment;
 use super::order::OrderTerm;
+use super::predicate::{Comparison, IndexUse, Predicate, TextMatch};
 use super::statement::Scope;
 use super::{Fetch, QueriedIn, readable};
 use crate::container::Container;

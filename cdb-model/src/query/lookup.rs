@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::filter::Predicate;
+use super::predicate::Predicate;
 use super::sql::{self, Projection, QueryParts};
 use super::statement::{Fetch, RowForm, Scope, Statement};
 use super::value_error::ValueError;

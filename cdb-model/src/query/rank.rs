@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use derive_where::derive_where;
 use serde_json::Value;
 
-use super::filter::{FullTextMatch, Operand, Predicate};
+use super::filter::Operand;
+use super::predicate::{FullTextMatch, Predicate};
 use super::{Filter, Text, ValueError};
 use crate::document::Document;
 use crate::path::{Embedding, FullText, Path};

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
-use super::filter::{Filter, Filterable, Operand, Predicate, TextMatch};
+use super::filter::{Filter, Filterable, Operand};
+use super::predicate::{Predicate, TextMatch};
 use crate::document::Document;
 use crate::path::Path;
 use crate::scalar::Scalar;

@@ -76,7 +76,9 @@ fn every_test_that_the_docs_name_exists() {
         .map(|page| read(&root().join(format!("docs/{page}.md"))))
         .concat();
     let mut files = Vec::new();
-    sources(&root().join("tests"), &mut files);
+    for folder in ["tests", "cdb-coordination/tests"] {
+        sources(&root().join(folder), &mut files);
+    }
     let tests: String = files.iter().map(|path| read(path)).collect();
     let named = list.split('`').filter(|word| {
         let is_name = |c: char| c.is_ascii_lowercase() || c == '_';

@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 pub(crate) use self::expression::computed_query;
 pub(crate) use self::parts::{Projection, QueryParts};
 use self::writer::{Values, Writer};
-use super::filter::Predicate;
+use super::predicate::Predicate;
 use super::rank::{RankTerm, Score};
 use super::statement::Parameter;
 use super::value_error::ValueError;

@@ -1,9 +1,9 @@
 //! The parts of a query.
 
-use crate::query::filter::Predicate;
 use crate::query::fragment::Fragment;
 use crate::query::groups::AggregateTerm;
 use crate::query::order::OrderTerm;
+use crate::query::predicate::Predicate;
 
 /// What a query returns.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::expression::{path, property};
 use super::parts::{Projection, QueryParts};
-use crate::query::filter::{Comparison, IndexUse, Predicate};
 use crate::query::fragment::{Fragment, Piece};
 use crate::query::groups::{AggregateKind, AggregateTerm};
 use crate::query::order::{OrderTerm, SortTarget};
+use crate::query::predicate::{Comparison, IndexUse, Predicate};
 use crate::query::rank::{RankTerm, Score};
 use crate::query::statement::Parameter;
 use crate::query::value_error::ValueError;

@@ -8,6 +8,9 @@
     reason = "loops over the generated cases, and functions whose form serde requires"
 )]
 
+mod increments;
+mod keys;
+
 use cdb_client::{Bootstrap, ContainerClient};
 use cdb_model::{
     Container, Criterion, Document, DocumentKey as _, Filter, Operator, Patch, Query, Scalar,
@@ -409,62 +412,6 @@ async fn a_patch_holds_for_what_is_read_and_keeps_the_document_readable() {
     }
 }
 
-#[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
-#[document(type = "counter", id = "counter")]
-struct Counter {
-    #[document(partition_key)]
-    shop: String,
-    small: u8,
-    signed: i16,
-    large: u64,
-}
-
-#[derive(Container, Clone, Debug)]
-enum Counters {
-    Counter(Counter),
-}
-
-#[tokio::test]
-async fn a_number_stays_readable_after_any_increment() {
-    let account = Account::new().await;
-    let counters = account.open::<Counters>("counters").await;
-    let mut expected = Counter {
-        shop: "s".to_owned(),
-        small: 250,
-        signed: -32_760,
-        large: 3,
-    };
-    counters.run(expected.create()).await.unwrap();
-    let address = expected.address();
-    let mut random = Numbers(11);
-    for _ in 0..60 {
-        let by = i64::try_from(random.below(40)).unwrap() - 20;
-        let (patch, fits) = match random.below(3) {
-            0 => {
-                let sum = u8::try_from(i64::from(expected.small) + by);
-                let patch = Patch::new().incr(Counter::SMALL, by);
-                (patch, sum.map(|sum| expected.small = sum).is_ok())
-            }
-            1 => {
-                let sum = i16::try_from(i64::from(expected.signed) + by);
-                let patch = Patch::new().incr(Counter::SIGNED, by);
-                (patch, sum.map(|sum| expected.signed = sum).is_ok())
-            }
-            _ => {
-                let sum = u64::try_from(i64::try_from(expected.large).unwrap() + by);
-                let patch = Patch::new().incr(Counter::LARGE, by);
-                (patch, sum.map(|sum| expected.large = sum).is_ok())
-            }
-        };
-        match counters.run(patch.at(&address)).await {
-            Ok(_) => assert!(fits, "{patch:?}"),
-            Err(error) => assert!(error.is_precondition_failed() && !fits, "{error}"),
-        }
-        let read = counters.read(&address).await.unwrap().unwrap();
-        assert_eq!(read.document, expected, "{patch:?}");
-    }
-}
-
 #[tokio::test]
 async fn a_patch_condition_takes_any_scalar_path() {
     let account = Account::new().await;
@@ -515,102 +462,4 @@ fn form(number: u64) -> Form {
         words: None,
         unindexed: None,
     }
-}
-
-/// Writes in one of the ways that take a whole document, which may get another number before.
-async fn write(forms: &ContainerClient<Forms>, random: &mut Numbers) {
-    let (at, other) = (random.below(4), random.below(4));
-    let address = FormKey::new(at).in_partition("s");
-    let other = if random.chance() { at } else { other };
-    let written = random.below(5);
-    if written < 3 {
-        let document = form(at);
-        let _refused = match written {
-            0 => forms.run(document.create()).await.map(drop),
-            1 => forms.run(document.upsert()).await.map(drop),
-            _ => forms.run(document.replace()).await.map(drop),
-        };
-    } else if written == 3 {
-        let _refused = forms.update(&address, |form| form.number = other).await;
-    } else if let Some(mut stored) = forms.read(&address).await.unwrap() {
-        stored.document.number = other;
-        let _refused = forms.run(stored.replace()).await;
-    }
-}
-
-#[tokio::test]
-async fn a_document_read_by_an_address_has_its_key_after_any_write() {
-    let account = Account::new().await;
-    let forms = account.open::<Forms>("forms").await;
-    let mut random = Numbers(5);
-    for _ in 0..200 {
-        write(&forms, &mut random).await;
-        for number in 0..4 {
-            let key = FormKey::new(number);
-            let read = forms.read(key.in_partition("s")).await.unwrap();
-            assert!(read.is_none_or(|read| read.key() == key), "{key:?}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_replacement_with_another_key_is_refused_by_name() {
-    let account = Account::new().await;
-    let forms = account.open::<Forms>("forms").await;
-    forms.run(form(7).create()).await.unwrap();
-    let address = FormKey::new(7).in_partition("s");
-    let changed = "was read at id `form:7`, but its fields now have the id `form:8`";
-    let error = forms.update(&address, |form| form.number = 8).await;
-    assert!(error.unwrap_err().to_string().contains(changed));
-    let mut stored = forms.read(&address).await.unwrap().unwrap();
-    stored.document.number = 8;
-    let error = forms.run(stored.replace()).await;
-    assert!(error.unwrap_err().to_string().contains(changed));
-    let moved = forms.update(&address, |form| form.shop = "t".to_owned());
-    let error = moved.await.unwrap_err().to_string();
-    assert!(error.contains("was read in partition"), "{error}");
-}
-
-/// The same documents under an id that is not that of their number.
-#[derive(Document, Serialize, Deserialize, Clone, Debug)]
-#[document(type = "form", id = "form:{place}", version = 1)]
-struct Misplaced {
-    #[document(partition_key)]
-    shop: String,
-    place: String,
-    #[serde(flatten)]
-    #[document(unknown)]
-    rest: UnknownFields,
-}
-
-#[derive(Container, Clone, Debug)]
-enum MisplacedForms {
-    Misplaced(Misplaced),
-}
-
-#[tokio::test]
-async fn a_document_of_another_program_is_replaced_at_its_own_id() {
-    let account = Account::new().await;
-    let forms = account.open::<Forms>("forms").await;
-    let misplaced = account
-        .database
-        .bootstrap::<MisplacedForms>("forms", Bootstrap::Skip);
-    let misplaced = misplaced.await.unwrap();
-    for place in ["3", "x"] {
-        let document = Misplaced {
-            shop: "s".to_owned(),
-            place: place.to_owned(),
-            rest: serde_json::from_value(json!({"number": 5, "required": 1, "kept": 1})).unwrap(),
-        };
-        misplaced.run(document.create()).await.unwrap();
-        let filter = Form::REQUIRED.eq(1);
-        let query = Query::<Form>::in_partition("s").filter(filter);
-        let read = forms.query(query).all().await.unwrap();
-        let stored = read.iter().find(|form| form.id.as_str().ends_with(place));
-        let stored = stored.unwrap();
-        let changed = forms.update(stored, |form| form.kept = Some(2)).await;
-        changed.unwrap();
-    }
-    let both = Form::KEPT.eq(2);
-    assert_eq!(numbers(&forms, both).await, [5, 5]);
 }
