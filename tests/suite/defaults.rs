@@ -118,6 +118,7 @@ fn default_values() {
                 throughput_buckets: {},
                 metadata_budget: None,
                 consistency: Session,
+                unique_key_answer: SubStatus,
                 version_minutes: None,
                 regions: [],
                 multiple_write_locations: false,
