@@ -153,9 +153,11 @@ impl Instance {
     }
 
     /// Returns whether the next turn begins an execution, so that it needs the message that starts
-    /// it.
+    /// it. `duroxide-cdb` keeps the status of an earlier execution while the next one runs, so the
+    /// status of its documents, which have no count, proves nothing.
     pub(crate) fn awaits_start(&self) -> bool {
-        !self.is_created() || self.status == Status::ContinuedAsNew
+        let is_between = self.status == Status::ContinuedAsNew && self.history_documents.is_some();
+        !self.is_created() || is_between
     }
 
     /// Returns whether another turn can follow.

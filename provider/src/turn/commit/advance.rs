@@ -44,7 +44,8 @@ pub(super) fn advance(
     }
     apply_identity(&mut instance, &result.metadata);
     instance.started_at.get_or_insert(now);
-    if instance.status == Status::Pending && instance.is_created() {
+    let is_outdated = matches!(instance.status, Status::Pending | Status::ContinuedAsNew);
+    if is_outdated && instance.is_created() {
         instance.status = Status::Running;
     }
     if let Some(status) = &result.metadata.status {
