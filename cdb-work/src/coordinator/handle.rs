@@ -231,7 +231,8 @@ impl WorkCoordinator {
             };
             let next = next.min(deadline);
             tokio::select! {
-                () = &mut news => {}
+                // Messages that were given back unstarted are no news.
+                () = &mut news, if !is_unstarted => {}
                 () = inner.stop.cancelled() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
