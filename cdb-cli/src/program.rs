@@ -132,6 +132,10 @@ impl Program {
         &self,
         command: Command,
         model: &Model,
+        #[cfg_attr(
+            not(feature = "mcp"),
+            expect(unused_variables, reason = "the tools alone pass the connection on")
+        )]
         matches: &ArgMatches,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {

@@ -11,6 +11,10 @@ use crate::stored::documents::{OrchestratorItem, Text};
 /// operations.
 pub(crate) const MAX_MESSAGES: usize = 64;
 
+/// The most queued events that duroxide lets an execution carry to the next one
+/// (`runtime/limits.rs`, `MAX_CARRY_FORWARD_EVENTS`).
+pub(crate) const MAX_CARRIED: usize = 100;
+
 /// The most bytes of messages in one turn, unless a single message is larger.
 const MAX_TURN_BYTES: usize = 32 * 1024 * 1024;
 
@@ -142,11 +146,23 @@ impl Message {
     }
 }
 
+/// Returns how many of these messages, in their order, one turn takes. An execution that begins with
+/// many carried events gets few others, which it would have to carry again.
+pub(crate) fn most_in_turn(messages: &[Message]) -> usize {
+    match messages.first().map(|message| &message.content) {
+        Some(Content::Whole(WorkItem::ContinueAsNew {
+            carry_forward_events,
+            ..
+        })) => MAX_MESSAGES.min(1 + MAX_CARRIED.saturating_sub(carry_forward_events.len())),
+        _ => MAX_MESSAGES,
+    }
+}
+
 /// Sorts messages into the order in which an orchestration sees them, and drops those beyond the
 /// limits of one turn.
 pub(crate) fn in_order(messages: &mut Vec<Message>) {
     messages.sort_by(|a, b| a.order().cmp(&b.order()));
-    messages.truncate(MAX_MESSAGES);
+    messages.truncate(most_in_turn(messages));
     let mut bytes = 0_usize;
     let fitting = messages.iter().take_while(|message| {
         bytes = bytes.saturating_add(message.stored.document.work_item.bytes());

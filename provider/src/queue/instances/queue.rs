@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::cache::CachedInstance;
 use super::known::{Instances, KnownInstance, Readiness};
-use super::message::{MAX_MESSAGES, Message};
+use super::message::{Message, most_in_turn};
 use super::turn::Turn;
 use crate::config::CosmosDBProviderConfig;
 use crate::queue::local_queue::{Guard, LocalQueue, PollNumber, Won};
@@ -233,7 +233,9 @@ impl InstanceQueue {
         });
         for late in due.unwrap_or_default() {
             let is_new = |message: &Message| message.id() != late.id();
-            if turn.messages.len() < MAX_MESSAGES && turn.messages.iter().all(is_new) {
+            if turn.messages.len() < most_in_turn(&turn.messages)
+                && turn.messages.iter().all(is_new)
+            {
                 turn.messages.push(late);
             }
         }

@@ -4,6 +4,7 @@ mod advance;
 mod apply;
 mod attributes;
 mod cancelled;
+mod carried;
 mod outgoing;
 mod plan;
 mod segments;
@@ -161,6 +162,7 @@ async fn plan_and_send(
     result: &mut TurnResult,
     charge: f64,
 ) -> Result<Vec<OutboxIntent>> {
+    carried::restore(&services.store.payloads, turn, result)?;
     check_sent(result)?;
     encode(&services.store.payloads, result)?;
     let context = PlanContext {
