@@ -164,9 +164,13 @@ impl Sent {
         false
     }
 
-    /// Returns the events that an instance has been sent, and forgets them.
-    fn take(&self, instance: &str) -> Events {
-        self.lock().remove(instance).unwrap_or_default()
+    /// Returns the events that an instance has been sent so far.
+    fn until_now(&self, instance: &str) -> Events {
+        self.lock().get(instance).cloned().unwrap_or_default()
+    }
+
+    fn forget(&self, instance: &str) {
+        self.lock().remove(instance);
     }
 }
 
@@ -229,7 +233,7 @@ impl Caller {
             return Some(format!("{instance}: not all events are sent"));
         }
         // A second run of the activity may send more, which come after the last event.
-        let events = self.sent.take(instance);
+        let events = self.sent.until_now(instance);
         sleep(CLOCKS).await;
         let last = || self.client.enqueue_event(instance, QUEUE, LAST);
         if let Err(error) = keep_trying(last).await {
@@ -238,6 +242,7 @@ impl Caller {
             ));
         }
         let output = self.end(instance, Duration::ZERO).await;
+        self.sent.forget(instance);
         events.judge(instance, output.as_deref())
     }
 
