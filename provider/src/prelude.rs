@@ -5,19 +5,20 @@
 //! [`coordination`](crate::coordination), [`documents`](crate::documents) and
 //! [`model`](crate::model).
 
-pub use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
+pub use cdb_client::{Bootstrap, ContainerClient, CosmosClient, FeedRow, Page};
 pub use cdb_coordination::{
-    Failed, Leases, Message, MessageDocument, Messaging, OutboxBatch, Received,
+    ChangeProcessor, Failed, LeaseError, Leases, Message, MessageDocument, Messaging, OutboxBatch,
+    Received,
 };
 pub use cdb_model::{
-    Batch, BulkBatch, Container, Document, DocumentKey, Lease, Patch, Projection, Query, Scalar,
-    Stored, Timestamp,
+    Batch, BulkBatch, Container, Document, DocumentKey, Lease, PartitionKeyFields, Patch,
+    Projection, Query, Scalar, SortableText, Stored, Timestamp, UnknownFields, sql,
 };
 
 pub use cdb_derive::SearchAttributes;
 
-pub use crate::activity::effects::Effects;
+pub use crate::activity::effects::{ActivityError, Effects};
 pub use crate::config::CosmosDBProviderConfig;
 pub use crate::provider::CosmosDBProvider;
 pub use crate::stored::attributes::SearchAttributes;
-pub use crate::stored::documents::Durable;
+pub use crate::stored::documents::{Durable, Rule};

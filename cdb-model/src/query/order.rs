@@ -88,6 +88,13 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     }
 }
 
+impl<D: Document, V: Ordered, I: Filterable<D>, M> From<Path<D, V, I, M>> for Order<D> {
+    /// Sorts by the path, smallest value first.
+    fn from(path: Path<D, V, I, M>) -> Self {
+        path.asc()
+    }
+}
+
 /// A composite index that document type `D` declares. A sort by several paths requires one: the
 /// service needs an index with exactly these paths.
 #[derive_where(Clone, Copy, Debug)]

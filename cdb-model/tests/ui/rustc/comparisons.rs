@@ -53,6 +53,7 @@ fn main() {
     let _ = Order::TAGS.eq(vec!["a".to_owned()]);
     let _ = Order::PRIORITY.gt(Priority::Low);
     let _ = Order::SERIAL.desc();
+    let _ = Query::<Order>::across_partitions().order_by(Order::PRIORITY);
     let _ = Query::<Order>::across_partitions().max(Order::SERIAL);
     let _ = Query::<Order>::across_partitions().group_by(Order::TAGS);
 }
