@@ -14,6 +14,7 @@ use cdb_tests::Backend;
 use tokio::time::Instant;
 
 use crate::harness::until_some;
+use crate::network::{Network, PATCH};
 use crate::partitions::{SICK, instances};
 use crate::several::event;
 
@@ -218,6 +219,37 @@ async fn an_intent_older_than_the_traces_of_its_messages_becomes_a_dead_letter()
     redelivered.expect("an operator can redeliver it");
     until_left(&runtime, "sender", 0).await;
     assert_eq!(messages(&runtime, "target").await, 2);
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redelivery_without_an_answer_is_not_reported_for_an_intent_that_another_discards() {
+    let backend = Backend::start_simulated().await;
+    let runtime = backend.provider().await;
+    let network = Network::default();
+    let Some(operator) = network.provider(&backend).await else {
+        return;
+    };
+    let day = runtime.container().now() - Duration::from_secs(24 * 3600);
+    create(
+        &runtime,
+        OutboxIntentKey::new("sender", "old"),
+        "target",
+        day,
+    )
+    .await;
+    let dead_letter = until_some(async || {
+        let found = runtime.undeliverable(10).await.expect("they can be read");
+        found.into_iter().next()
+    })
+    .await;
+    network.swallow(PATCH);
+    let (redelivered, ()) = tokio::join!(operator.deliver_again(&dead_letter), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let discarded = runtime.discard(&dead_letter).await;
+        discarded.expect("nothing of it is lost");
+    });
+    assert!(redelivered.is_err(), "{redelivered:?}");
     backend.stop().await;
 }
 

@@ -1,5 +1,6 @@
 //! Dead letters: messages that failed for good, stored until an operator redrives or discards them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Continuation, Error, ErrorKind, Page};
@@ -210,7 +211,8 @@ where
     /// The same batch deletes the dead letter, so of several callers one succeeds.
     ///
     /// # Errors
-    /// [`OutboxError::Gone`] when another caller was faster; [`OutboxError::Unreadable`] when this
+    /// [`OutboxError::Gone`] when another caller was faster; [`OutboxError::Undecided`] when an answer
+    /// was lost and nothing shows what became of the message; [`OutboxError::Unreadable`] when this
     /// program cannot read the document either; [`OutboxError::NewerForm`] when a newer release has
     /// written the container.
     pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
@@ -282,11 +284,21 @@ where
         };
         let mut batch = Batch::<C>::new(stored.document.partition());
         batch.add(stored.delete())?;
+        let message = MessageDocumentKey::<C>::incoming(&again.stream, again.number);
+        let message = &message.in_partition(stored.document.partition().clone());
         batch.add(MessageDocument::<C>::incoming(arriving(again), now).create())?;
-        // Only this batch or another redrive deletes the dead letter and leaves a message.
-        let took_place =
-            |latest: ContainerClient<C>| async move { Ok(latest.read(stored).await?.is_none()) };
+        // The message has a new name, so it proves this batch. It is gone after its receipt.
+        let is_gone = &AtomicBool::new(false);
+        let took_place = |latest: ContainerClient<C>| async move {
+            if latest.read(message).await?.is_some() {
+                return Ok(true);
+            }
+            let is_redriven = latest.read(stored).await?.is_none();
+            is_gone.store(is_redriven, Ordering::Relaxed);
+            Ok(is_redriven)
+        };
         match execute_once(&self.container, &batch, took_place).await {
+            Ok(()) if is_gone.load(Ordering::Relaxed) => Err(OutboxError::Undecided),
             Err(error) if error.is_not_found() || error.is_conflict() => Err(OutboxError::Gone),
             executed => Ok(executed?),
         }

@@ -28,6 +28,11 @@ pub enum OutboxError {
         "the dead letter is gone: another process has redriven or discarded it; list the dead letters again"
     )]
     Gone,
+    /// The answer to a redrive was lost, and neither the dead letter nor its message is left.
+    #[error(
+        "whether the dead letter was redriven is unknown, because an answer was lost: its message was received since, or another process discarded it"
+    )]
+    Undecided,
     /// A newer release has written the container in a form that this release does not know. Nothing
     /// was written.
     #[error(

@@ -1,15 +1,22 @@
 //! Refused commits and deliveries: lost races, unique keys, and durations that do not fit.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cdb_client::Bootstrap;
-use cdb_coordination::{Jitter, MessageDocument, Messaging, MessagingConfig, RetryPolicy, Side};
-use cdb_emulator::UniqueKeyAnswer;
+use async_trait::async_trait;
+use cdb_client::{
+    Bootstrap, Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError,
+};
+use cdb_coordination::{
+    DeadLetters, Failed, Jitter, MessageDocument, Messaging, MessagingConfig, OutboxBatch,
+    OutboxError, Received, RetryPolicy, Side,
+};
+use cdb_emulator::{Effect, Fault, OperationKind, UniqueKeyAnswer};
 use cdb_model::{Container, Document, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::house::{Note, TestEnv};
+use crate::house::{House, Note, TestEnv, send};
 
 /// A container whose unique key the model of its messages does not know.
 #[derive(Document, Serialize, Deserialize)]
@@ -130,5 +137,87 @@ async fn durations_that_do_not_fit_are_refused_with_both_values() {
         let refused = Messaging::builder(env.house.clone()).config(config).start();
         let error = refused.expect_err("the durations do not fit").to_string();
         assert!(error.starts_with(text), "{error}");
+    }
+}
+
+/// Returns the handle to the dead letter of a note that a handler has refused.
+async fn refused_note(env: &TestEnv) -> DeadLetters<House> {
+    let refuse = |_: Received<Note>, _: OutboxBatch<House>| async {
+        Err::<OutboxBatch<House>, _>(Failed::permanently("no"))
+    };
+    let messaging = env.messaging().on(refuse).start();
+    let messaging = messaging.expect("the durations fit");
+    send(&messaging, &["bob"], 1..2).await;
+    let letters = messaging.dead_letters();
+    while letters.count().await.expect("a query") == 0 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    messaging.stop().await;
+    letters
+}
+
+/// Loses the first batch, and says so after four seconds.
+#[derive(Debug)]
+struct LosesBatch {
+    network: SimulatedTime,
+    has_lost: AtomicBool,
+}
+
+#[async_trait]
+impl Transport for LosesBatch {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        let is_batch = request.headers.contains_key("x-ms-cosmos-is-batch-request");
+        if is_batch && !self.has_lost.fetch_or(true, Ordering::Relaxed) {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            return Err(TransportError {
+                delivery: Delivery::Unknown,
+                message: "lost".to_owned(),
+                source: None,
+            });
+        }
+        self.network.send(request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_letter_that_is_discarded_while_an_answer_is_lost_is_not_reported_as_redriven() {
+    let env = TestEnv::start(1).await;
+    let Some(time) = env.backend.time.clone() else {
+        return;
+    };
+    let letters = refused_note(&env).await;
+    let listed = letters.list(Timestamp::default(), 10).await;
+    let letter = listed.expect("a list").remove(0);
+    let client = env.backend.builder().transport(LosesBatch {
+        network: time,
+        has_lost: AtomicBool::new(false),
+    });
+    let client = client.build().expect("an endpoint");
+    let house = client.database(&env.backend.database).container("house");
+    let operator = DeadLetters::<House>::new(house, MessagingConfig::default());
+    let (redriven, ()) = tokio::join!(operator.redrive(&letter), async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        letters
+            .discard(&letter)
+            .await
+            .expect("nothing of it is lost");
+    });
+    let is_undecided = matches!(redriven, Err(OutboxError::Undecided));
+    assert!(is_undecided, "{redriven:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redrive_with_a_lost_answer_is_recognised_by_its_message() {
+    for effect in [Effect::DropAnswer, Effect::DropRequest] {
+        let env = TestEnv::start(1).await;
+        let Some(emulator) = &env.backend.emulator else {
+            return;
+        };
+        let letters = refused_note(&env).await;
+        let listed = letters.list(Timestamp::default(), 10).await;
+        let letter = listed.expect("a list").remove(0);
+        emulator.inject(Fault::once(effect).on(OperationKind::Batch));
+        letters.redrive(&letter).await.expect("it is redriven");
+        assert_eq!(letters.count().await.expect("a query"), 0);
     }
 }

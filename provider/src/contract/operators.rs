@@ -163,7 +163,8 @@ impl CosmosDBProvider {
     ///
     /// # Errors
     /// Fails when another operator has redelivered or discarded the dead letter, or the service
-    /// refuses.
+    /// refuses. After a lost answer it also fails when the dead letter is gone: then it was
+    /// delivered, or another operator has discarded it.
     pub async fn deliver_again(
         &self,
         dead_letter: &Stored<OutboxIntent>,

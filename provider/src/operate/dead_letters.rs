@@ -26,9 +26,10 @@ pub(crate) async fn redeliver(store: &Store, dead_letter: &Stored<OutboxIntent>)
         .set(OutboxIntent::ATTEMPT_COUNT, 0)
         .set(OutboxIntent::COMMITTED_AT, None)
         .set(OutboxIntent::CREATED_AT, container.now());
-    // Only this patch, or another operator's, changes the time [`NEVER`].
+    // Only this patch, or another operator's, changes the time [`NEVER`]. A missing intent was
+    // delivered, or discarded by another operator.
     let is_redelivered =
-        |now: Option<OutboxIntent>| now.is_none_or(|intent| intent.created_at < NEVER);
+        |now: Option<OutboxIntent>| now.is_some_and(|intent| intent.created_at < NEVER);
     match container.run(patch.at(dead_letter)).await {
         Err(error)
             if error.is_ambiguous() && is_now(container, dead_letter, is_redelivered).await =>
