@@ -105,9 +105,9 @@ impl InstanceQueue {
                 queue.label(&instance_id, || labels);
             }
             let known = queue.known(&instance_id);
-            // The instance may wait for a start. Any other message is tried after the next poll, or
-            // each of a thousand early ones would read all before it.
-            let ends_backoff = message.is_start() && known.is_some_and(KnownInstance::is_unfit);
+            // The instance may wait for a start, or for a cancellation. Any other message is tried after
+            // the next poll, or each of a thousand early ones would read all before it.
+            let ends_backoff = known.is_some_and(|known| known.waits_for(message.kind()));
             if ends_backoff {
                 queue.end_backoff(&instance_id);
             }
@@ -154,7 +154,7 @@ impl InstanceQueue {
         let (visible_at, execution) = (document.visible_at, document.execution_id);
         let after = document.due_at().since(self.store.now());
         let instance_id = document.instance_id.clone();
-        let is_start = message.is_start();
+        let kind = message.kind();
         let labels = self.labels_of(&instance_id);
         self.queue.with(|queue, now| {
             let is_backed_off = queue.is_backed_off(&instance_id, now);
@@ -162,7 +162,7 @@ impl InstanceQueue {
             let mut readiness = Readiness::NotNow;
             queue.learn_from_poll(poll, &instance_id, |known| {
                 if !is_busy && !known.is_held() {
-                    readiness = known.classify(visible_at, is_start, is_backed_off);
+                    readiness = known.classify(visible_at, kind, is_backed_off);
                 }
                 if readiness != Readiness::Backoff {
                     known.execution = execution.filter(|number| *number > 1).or(known.execution);
@@ -283,6 +283,26 @@ impl InstanceQueue {
             .with(|queue, now| queue.correct(&key, now, correct));
     }
 
+    /// Ends a turn that the code of this process cannot execute. The next attempt is after a backoff,
+    /// or when the instance is cancelled. Its messages stay queued.
+    pub(crate) fn finish_for_other_code(&self, turn: &mut Turn) {
+        turn.ended = true;
+        let times = turn.messages.iter();
+        let times = times.map(|message| message.stored.document.visible_at);
+        let newest = times.max().unwrap_or_default();
+        let instance_id = &turn.instance.document.instance_id;
+        let pause = self.read(instance_id, |known| Some(known.next_backoff()));
+        self.queue.with(|queue, now| {
+            let until = now + pause.unwrap_or(MIN_UNFIT_BACKOFF);
+            queue.finish_unable(&turn.token, until, now, |known| {
+                known.history = None;
+                known.forget_messages();
+                known.mark_for_other_code(newest);
+                known.search(until);
+            });
+        });
+    }
+
     /// Ends a committed turn. `left` is the cached instance, if it is known.
     pub(crate) fn finish_committed(
         &self,
@@ -291,6 +311,7 @@ impl InstanceQueue {
         execution: u64,
     ) {
         self.end(turn, |known| {
+            known.clear_unfit();
             known.history = None;
             known.execution = (execution > 1).then_some(execution);
             known.cached = left.map(Arc::new);
