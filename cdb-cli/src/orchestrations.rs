@@ -78,6 +78,9 @@ impl Orchestrations {
     pub(crate) fn readable(&self, mut instance: Instance) -> Instance {
         let decode = |payload| self.provider.decode(payload);
         instance.custom_status = instance.custom_status.map(decode);
+        if let Some(held) = &mut instance.held {
+            held.reason = decode(std::mem::take(&mut held.reason));
+        }
         instance.output = instance.output.map(|output| match output {
             Text::Inline(text) => Text::Inline(decode(text)),
             other => other,

@@ -8,7 +8,8 @@ use std::time::Duration;
 use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
 use cdb_provider::documents::{
-    Durable, FIRST_DUE, Instance, InstanceKey, OperatorAction, OrchestratorItem, WorkerItem,
+    Durable, FIRST_DUE, Hold, HoldCause, Instance, InstanceKey, OperatorAction, OrchestratorItem,
+    WorkerItem,
 };
 
 use super::finding::Finding;
@@ -157,7 +158,7 @@ fn unknown(starts: &[Unstarted]) -> Vec<Finding> {
     let waiting = unstarted::Waiting::of(starts).unknown.into_iter();
     let findings = waiting.map(|(wanted, instances)| {
         let remedy = format!(
-            "start a runtime that has {wanted} registered; duroxide fails the instances after ten attempts"
+            "start a runtime that has {wanted} registered; the instances wait, unless the runtimes are set to fail them (`on_nondeterminism`)"
         );
         let named = unstarted::named(&instances);
         let says = format!("no runtime knows {wanted}, which starts {named}");
@@ -241,6 +242,9 @@ fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {
         .copied()
         .max()
         .unwrap_or_default();
+    if let Some(held) = &instance.held {
+        return Some(self::held(id, held, now));
+    }
     let locked = locked_until(instance, now).map(|until| until.since(now));
     if attempts >= MANY_ATTEMPTS {
         return Some(Finding::problem(
@@ -263,6 +267,29 @@ fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {
             "the lock is unusually long; if its runtime has stopped, wait until the lock expires",
         )
     })
+}
+
+/// Reports an instance that waits for a runtime with other code.
+fn held(id: &str, held: &Hold, now: Timestamp) -> Finding {
+    let event = held
+        .event
+        .map_or_else(String::new, |event| format!(", event {event}"));
+    let says = format!(
+        "instance `{id}` of `{}` {} is held for {}: {}{event}, says {}",
+        held.orchestration,
+        held.version.as_deref().unwrap_or("(any version)"),
+        span(now.since(held.since)),
+        match held.cause {
+            HoldCause::Nondeterminism => "the deployed code does not replay its history",
+            HoldCause::Unregistered => "the deployed code does not register its orchestration",
+            HoldCause::Other => "the deployed code cannot execute it",
+        },
+        held.by
+    );
+    let remedy = format!(
+        "start a runtime with the code that the instance began with, or with code that replays it: it continues within a minute; run {{cdb}} instances show {id}"
+    );
+    Finding::problem("held", says, remedy)
 }
 
 /// Finds activities with a long lock or with many attempts.

@@ -420,6 +420,18 @@ impl Detail {
         if let Some(paused) = &row.paused {
             writeln!(f, "paused:        by {} at {}", paused.by, paused.at)?;
         }
+        if let Some(held) = &row.held {
+            let event = held
+                .event
+                .map_or_else(String::new, |event| format!(" at event {event}"));
+            let (cause, by) = (held.cause.as_str(), &held.by);
+            writeln!(
+                f,
+                "held:          since {}: {cause}{event}, by {by}",
+                held.since
+            )?;
+            writeln!(f, "               {}", short(&held.reason, 400))?;
+        }
         match self.locked_until {
             Some(until) => writeln!(f, "lock:          for {}", span(until.since(self.now)))?,
             None => writeln!(f, "lock:          none")?,

@@ -154,11 +154,8 @@ pub(super) async fn hold(services: &Services, turn: &mut Turn, reason: Reason) {
 /// Stores why the instance is held, and releases its lock.
 async fn store(services: &Services, turn: &mut Turn, reason: Reason) -> Result<Hold> {
     let hold = described(services, turn, reason)?;
-    let since = turn.instance.document.held_since;
-    let since = since.unwrap_or_else(|| services.store.now());
     let attempts = attempts_before(turn);
-    let mut unlock =
-        Unlock::new(services.container(), turn, attempts).with_hold(hold.clone(), since);
+    let mut unlock = Unlock::new(services.container(), turn, attempts).with_hold(hold.clone());
     committed(execute_fenced(&mut unlock).await?).map(|_| hold)
 }
 
@@ -169,7 +166,10 @@ fn described(services: &Services, turn: &Turn, reason: Reason) -> Result<Hold> {
     let (orchestration, version) = wanted(turn, &history);
     let mut text: String = reason.text.chars().take(LONGEST_REASON).collect();
     payloads.encode_all([&mut text])?;
+    let before = turn.instance.document.held.as_ref();
+    let since = before.map_or_else(|| services.store.now(), |before| before.since);
     Ok(Hold {
+        since,
         cause: reason.cause,
         orchestration,
         version,

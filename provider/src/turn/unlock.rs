@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_client::{BatchOutcome, ContainerClient};
 use cdb_coordination::{FencedWrite, Found};
-use cdb_model::{Batch, BatchError, Document as _, Patch, Timestamp};
+use cdb_model::{Batch, BatchError, Document as _, Patch};
 
 use crate::error::{Error, Result};
 use crate::queue::instances::{Message, Turn};
@@ -22,7 +22,7 @@ pub(super) struct Unlock<'a> {
     turn: &'a mut Turn,
     attempts: BTreeMap<String, u32>,
     delay: Option<Duration>,
-    hold: Option<(Hold, Timestamp)>,
+    hold: Option<Hold>,
     batch: Batch<Durable>,
 }
 
@@ -48,9 +48,9 @@ impl<'a> Unlock<'a> {
         Self { delay, ..self }
     }
 
-    /// Stores why the instance is held, and since when.
-    pub(super) fn with_hold(self, hold: Hold, since: Timestamp) -> Self {
-        let hold = Some((hold, since));
+    /// Stores why the instance is held.
+    pub(super) fn with_hold(self, hold: Hold) -> Self {
+        let hold = Some(hold);
         Self { hold, ..self }
     }
 
@@ -59,13 +59,11 @@ impl<'a> Unlock<'a> {
         let instance = &self.turn.instance;
         let key = InstanceKey::new(&*instance.document.instance_id);
         let mut batch = Batch::new(&*instance.document.instance_id);
-        let (hold, since) = self.hold.clone().unzip();
+        let hold = self.hold.clone();
         if let Some(etag) = &instance.version {
             let mut patch = unlock_patch(self.attempts.clone(), now);
             if hold.is_some() {
-                patch = patch
-                    .set(Instance::HELD, hold)
-                    .set(Instance::HELD_SINCE, since);
+                patch = patch.set(Instance::HELD, hold);
             }
             batch.add(patch.at(&key).if_match(etag))?;
         } else {
@@ -75,7 +73,6 @@ impl<'a> Unlock<'a> {
                     locked_until: None,
                     attempts: self.attempts.clone(),
                     held: hold,
-                    held_since: since,
                     ..instance.document.clone()
                 }
                 .create(),

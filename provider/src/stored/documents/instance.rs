@@ -115,13 +115,8 @@ pub struct Instance {
     pub paused: Option<OperatorAction>,
     /// Why the instance is held: the code of the runtimes that took its turn cannot execute it. The
     /// next commit removes it. Versions that do not know it try the turn again.
-    #[document(unindexed)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Hold>,
-    /// Since when the instance has been held.
-    #[document(index)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_since: Option<Timestamp>,
     /// The request units that the instance has been charged, without its last commit. Absent on
     /// instances that older versions have written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -282,6 +277,8 @@ pub struct OperatorAction {
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
+    /// The time from which on the instance has been held.
+    pub since: Timestamp,
     /// The kind of the reason.
     pub cause: HoldCause,
     /// The orchestration that was to be executed.
