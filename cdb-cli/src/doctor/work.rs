@@ -12,6 +12,8 @@ use cdb_provider::documents::{
     WorkerItem,
 };
 
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+
 use super::finding::Finding;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
@@ -34,11 +36,18 @@ const LONG_LOCK: Duration = Duration::from_secs(600);
 /// The number of attempts that is reported. duroxide fails a message after 10 attempts.
 const MANY_ATTEMPTS: u32 = 5;
 
-/// The number of oldest messages and activities that are read.
+/// The number of oldest activities that are read.
 const SAMPLE: u32 = 200;
 
+/// The number of oldest messages whose instances are read. The messages of a held instance stay due,
+/// and there may be many.
+const MESSAGES: u32 = 2_000;
+
 /// The maximum number of instances that are read.
-const INSTANCES: usize = 50;
+const INSTANCES: usize = 200;
+
+/// The number of concurrent reads.
+const CONCURRENT: usize = 16;
 
 /// The maximum number of reported stuck items.
 const MAX_FINDINGS: usize = 10;
@@ -221,17 +230,19 @@ async fn stuck_instances(container: &ContainerClient<Durable>) -> Result<Vec<Fin
     let due = Query::<OrchestratorItem>::across_partitions()
         .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now + MAX_BACKOFF))
         .order_by(OrchestratorItem::BY_DUE)
-        .limit(SAMPLE)
+        .limit(MESSAGES)
         .values(OrchestratorItem::INSTANCE_ID);
     let ids: BTreeSet<String> = container.query(due).all().await?.into_iter().collect();
-    let mut findings = Vec::new();
-    for id in ids.into_iter().take(INSTANCES) {
-        let found = container.read(&InstanceKey::new(&*id)).await?;
-        // Instances that have not started are a finding of their orchestration.
-        let started = found.filter(|stored| stored.document.is_created());
-        findings.extend(started.and_then(|stored| instance(&stored.document, now)));
-    }
-    Ok(findings)
+    let found = stream::iter(ids.into_iter().take(INSTANCES))
+        .map(async |id| container.read(&InstanceKey::new(&*id)).await)
+        .buffered(CONCURRENT);
+    let found: Vec<_> = found.try_collect().await?;
+    // Instances that have not started are a finding of their orchestration.
+    let started = found.into_iter().flatten();
+    let started = started.filter(|stored| stored.document.is_created());
+    Ok(started
+        .filter_map(|stored| instance(&stored.document, now))
+        .collect())
 }
 
 fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {

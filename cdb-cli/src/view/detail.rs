@@ -54,6 +54,9 @@ pub(crate) struct Detail {
     pub outgoing: Vec<Outgoing>,
     pub values: Vec<KeyAndValue>,
     pub sessions: Vec<SessionLock>,
+    /// Of a held instance, whether the code of this build replays it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<String>,
     /// The service's time of the read.
     pub now: Timestamp,
     /// Whether the text form shows inputs and outputs whole.
@@ -167,6 +170,7 @@ pub(crate) async fn read(
         sessions: sessions.into_iter().map(session_lock).collect(),
         row: Row::of(instance),
         now,
+        replayed: None,
         full: false,
     })
 }
@@ -431,6 +435,9 @@ impl Detail {
                 held.since
             )?;
             writeln!(f, "               {}", short(&held.reason, 400))?;
+            if let Some(replayed) = &self.replayed {
+                writeln!(f, "               this build {}", short(replayed, 400))?;
+            }
         }
         match self.locked_until {
             Some(until) => writeln!(f, "lock:          for {}", span(until.since(self.now)))?,

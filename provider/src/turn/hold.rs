@@ -91,12 +91,12 @@ pub(super) fn nondeterminism(services: &Services, result: &TurnResult) -> Option
 
 /// Returns why an abandoned turn is held; `None` unless its orchestration is not registered. duroxide
 /// abandons a readable turn with a delay for this reason, or because the start of a continued
-/// execution is not visible yet.
+/// execution is not visible yet. A caller without a runtime may have any reason.
 pub(super) fn unregistered(services: &Services, turn: &Turn) -> Option<Reason> {
     let history = turn.events()?;
     let is_starting = turn.messages.iter().any(|m| m.orchestration().is_some());
     if !services.store.holds
-        || !turn.caller.is_runtime()
+        || !(turn.caller.is_runtime() || services.queues.is_legacy())
         || (is_continued(&history) && !is_starting)
     {
         return None;

@@ -8,8 +8,8 @@ use cdb_coordination::{FencedWrite, Found};
 use cdb_model::{Batch, BatchError, Document as _, Patch};
 
 use crate::error::{Error, Result};
-use crate::queue::instances::{Message, Turn};
 use crate::queue::instances::lock::{self, unlock_patch};
+use crate::queue::instances::{Message, Turn};
 use crate::stored::documents::{Durable, Hold, Instance, InstanceKey, OrchestratorItem};
 use crate::timing::RENEWAL;
 

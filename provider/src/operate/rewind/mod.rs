@@ -253,10 +253,14 @@ fn check_failed(instance: &Instance) -> Result<()> {
     if instance.status == Status::Failed {
         return Ok(());
     }
-    Err(Error::Refused(format!(
-        "instance `{}` is {}; only failed instances are rewound",
-        instance.instance_id, instance.status
-    )))
+    let id = &instance.instance_id;
+    Err(Error::Refused(match &instance.held {
+        Some(held) => format!("instance `{id}` is held; {}", held.cure()),
+        None => format!(
+            "instance `{id}` is {}; only failed instances are rewound",
+            instance.status
+        ),
+    }))
 }
 
 /// Checks that an instance may be created: it is unknown, or was only locked for its creation.

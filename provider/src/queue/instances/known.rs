@@ -268,6 +268,18 @@ impl KnownInstance {
         }
     }
 
+    /// Returns whether the code of this process cannot take a polled message before the backoff ends.
+    pub(crate) fn holds_back(&self, visible_at: Timestamp, kind: MessageKind) -> bool {
+        let Some(unfit) = self.unfit.filter(|unfit| unfit.for_other_code) else {
+            return false;
+        };
+        match kind {
+            MessageKind::Other => true,
+            MessageKind::Start => visible_at <= unfit.newest,
+            MessageKind::Cancellation => unfit.awaited_tried && visible_at <= unfit.newest,
+        }
+    }
+
     /// Ends the backoff, because the missing document may have arrived.
     pub(crate) fn clear_unfit(&mut self) {
         self.unfit = None;
@@ -481,11 +493,20 @@ mod tests {
         let mut known = KnownInstance::default();
         known.mark_for_other_code(NOW);
         let later = NOW + Duration::from_millis(1);
+        for (at, kind, is_held_back) in [
+            (later, Other, true),
+            (NOW, Start, true),
+            (later, Start, false),
+            (NOW, Cancellation, false),
+        ] {
+            assert_eq!(known.holds_back(at, kind), is_held_back, "{kind:?}");
+        }
         assert_eq!(known.classify(later, Other, true), Readiness::Backoff);
         assert_eq!(known.classify(NOW, Start, true), Readiness::Backoff);
         assert_eq!(known.classify(later, Start, true), Readiness::Ready);
         assert_eq!(known.classify(NOW, Cancellation, true), Readiness::Ready);
         assert_eq!(known.classify(NOW, Cancellation, true), Readiness::Backoff);
+        assert!(known.holds_back(NOW, Cancellation));
         assert_eq!(known.classify(later, Other, false), Readiness::Ready);
     }
 

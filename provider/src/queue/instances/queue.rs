@@ -39,6 +39,8 @@ pub(crate) struct InstanceQueue {
     is_ordered: AtomicBool,
     /// The instances that were paused when this process read them last.
     paused: Mutex<HashSet<String>>,
+    /// The end of the last backoff of an instance that waits for other code.
+    held_until: Mutex<Option<std::time::Instant>>,
 }
 
 /// The consumed messages of this process's turns, and the times of their commits.
@@ -57,6 +59,7 @@ impl InstanceQueue {
             store,
             is_ordered: AtomicBool::new(false),
             paused: Mutex::default(),
+            held_until: Mutex::default(),
         }
     }
 
@@ -294,6 +297,9 @@ impl InstanceQueue {
         let pause = self.read(instance_id, |known| Some(known.next_backoff()));
         self.queue.with(|queue, now| {
             let until = now + pause.unwrap_or(MIN_UNFIT_BACKOFF);
+            let mut last = self.held_until.lock();
+            *last = Some(last.map_or(until, |last| last.max(until)));
+            drop(last);
             queue.finish_unable(&turn.token, until, now, |known| {
                 known.history = None;
                 known.forget_messages();
@@ -301,6 +307,24 @@ impl InstanceQueue {
                 known.search(until);
             });
         });
+    }
+
+    /// Returns whether instances may be in backoff because the code of this process cannot execute
+    /// them.
+    pub(crate) fn holds_some(&self) -> bool {
+        let until = *self.held_until.lock();
+        until.is_some_and(|until| until > Instant::now().into_std())
+    }
+
+    /// Returns whether a due message is for an instance in such a backoff, and does not end it. A poll
+    /// for the message would find nothing to do.
+    pub(crate) fn holds_back(&self, message: &Message) -> bool {
+        let document = &message.stored.document;
+        self.queue.with(|queue, now| {
+            let known = queue.known(&document.instance_id);
+            queue.is_backed_off(&document.instance_id, now)
+                && known.is_some_and(|known| known.holds_back(document.visible_at, message.kind()))
+        })
     }
 
     /// Ends a committed turn. `left` is the cached instance, if it is known.

@@ -296,6 +296,25 @@ pub struct Hold {
     pub by: String,
 }
 
+impl Hold {
+    /// Returns what continues the instance, without a rewind.
+    pub(crate) fn cure(&self) -> String {
+        let orchestration = &self.orchestration;
+        match (self.cause, self.event) {
+            (HoldCause::Unregistered, _) => {
+                format!("it continues when a runtime registers `{orchestration}`, without a rewind")
+            }
+            (_, Some(event)) => format!(
+                "it continues with code that replays it, without a rewind; \
+                 for the deployed code fork it at event {event}"
+            ),
+            (_, None) => "it continues with code that replays it, without a rewind; \
+                 `instances replay` names the event at which to fork it for the deployed code"
+                .to_owned(),
+        }
+    }
+}
+
 /// The kind of the reason why an instance is held.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
