@@ -24,8 +24,9 @@ async fn a_held_instance_costs_no_write_and_does_not_speed_up_the_polls() {
     sleep(2 * BACKOFF).await;
     let held = requests(emulator, 2 * BACKOFF).await;
     assert_eq!(held.0, 0, "writes");
-    // Each attempt loads the instance, and a probe reads its messages without a poll after it.
-    assert!(held.1 <= idle.1 + 8, "{} reads, idle: {}", held.1, idle.1);
+    // Each attempt, one a minute, is a load and a poll of each queue. The probes that find the messages
+    // are not followed by polls.
+    assert!(held.1 <= idle.1 + 40, "{} reads, idle: {}", held.1, idle.1);
     shop.backend.stop().await;
 }
 

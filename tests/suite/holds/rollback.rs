@@ -124,8 +124,7 @@ async fn without_long_polling_instances_are_held_too() {
             .provider_with(|config| config.long_polling = false);
         let changed = run(legacy.await, code).await;
         shop.ship("order-1").await;
-        sleep(LONG).await;
-        let hold = shop.instance("order-1").await.held.expect("it is held");
+        let hold = shop.until_held("order-1").await.held.expect("it is held");
         assert_eq!(hold.cause, cause);
         changed.stop().await;
         let legacy = shop

@@ -259,7 +259,10 @@ impl InstanceQueue {
         };
         guard.hand_out(won, caller, |known| {
             known.cached = None;
-            known.clear_unfit();
+            // Whether the code can execute the turn is known at its end. The backoff goes on until then.
+            if !known.is_for_other_code() {
+                known.clear_unfit();
+            }
             known.forget_holder();
             known.remove_messages(&messages);
             known.execution = (execution > 1).then_some(execution);
