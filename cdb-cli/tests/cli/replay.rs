@@ -131,8 +131,9 @@ async fn a_held_instance_is_named_with_the_step_that_differs() {
     let activities = ActivityRegistry::builder().build();
     let options = long_locks();
     let runtime = Runtime::start_with_options(store.clone(), activities, changed(), options).await;
-    let raised = Client::new(store).raise_event("small", "Approved", "yes");
-    raised.await.expect("it is raised");
+    let client = Client::new(store);
+    let raised = client.raise_event("small", "Approved", "yes").await;
+    raised.expect("it is raised");
     let held = loop {
         let shown = account.cdb(&["instances", "show", "small"]).await;
         if shown.out.contains("held:") {
