@@ -402,6 +402,23 @@ impl Detail {
         self.past_executions(f)
     }
 
+    /// Writes why the instance is held.
+    fn held(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(held) = &self.row.held else {
+            return Ok(());
+        };
+        let event = held
+            .event
+            .map_or_else(String::new, |event| format!(" at event {event}"));
+        let (cause, by, since) = (held.cause.as_str(), &held.by, held.since);
+        writeln!(f, "held:          since {since}: {cause}{event}, by {by}")?;
+        writeln!(f, "               {}", short(&held.reason, 400))?;
+        match &self.replayed {
+            Some(replayed) => writeln!(f, "               this build {}", short(replayed, 400)),
+            None => Ok(()),
+        }
+    }
+
     fn state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let row = &self.row;
         writeln!(f, "instance:      {}", short(&row.id, 200))?;
@@ -424,21 +441,7 @@ impl Detail {
         if let Some(paused) = &row.paused {
             writeln!(f, "paused:        by {} at {}", paused.by, paused.at)?;
         }
-        if let Some(held) = &row.held {
-            let event = held
-                .event
-                .map_or_else(String::new, |event| format!(" at event {event}"));
-            let (cause, by) = (held.cause.as_str(), &held.by);
-            writeln!(
-                f,
-                "held:          since {}: {cause}{event}, by {by}",
-                held.since
-            )?;
-            writeln!(f, "               {}", short(&held.reason, 400))?;
-            if let Some(replayed) = &self.replayed {
-                writeln!(f, "               this build {}", short(replayed, 400))?;
-            }
-        }
+        self.held(f)?;
         match self.locked_until {
             Some(until) => writeln!(f, "lock:          for {}", span(until.since(self.now)))?,
             None => writeln!(f, "lock:          none")?,

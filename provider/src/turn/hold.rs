@@ -130,9 +130,10 @@ pub(super) async fn hold(services: &Services, turn: &mut Turn, reason: Reason) {
     let id = turn.instance.document.instance_id.clone();
     let known = turn.instance.document.held.clone();
     let is_stored = known.is_some() && !turn.is_locked();
-    let stored = match is_stored {
-        true => Ok(None),
-        false => store(services, turn, reason).await.map(Some),
+    let stored = if is_stored {
+        Ok(None)
+    } else {
+        store(services, turn, reason).await.map(Some)
     };
     match stored {
         Ok(None) => {}
@@ -145,7 +146,7 @@ pub(super) async fn hold(services: &Services, turn: &mut Turn, reason: Reason) {
             tracing::error!(instance = %id, cause, orchestration, version, event, "the code of this process cannot execute the instance, which waits for other code");
         }
         Err(error) => {
-            tracing::warn!(instance = %id, %error, "cannot store why an instance is held")
+            tracing::warn!(instance = %id, %error, "cannot store why an instance is held");
         }
     }
     services.instances().finish_for_other_code(turn);
@@ -153,14 +154,14 @@ pub(super) async fn hold(services: &Services, turn: &mut Turn, reason: Reason) {
 
 /// Stores why the instance is held, and releases its lock.
 async fn store(services: &Services, turn: &mut Turn, reason: Reason) -> Result<Hold> {
-    let hold = described(services, turn, reason)?;
+    let hold = described(services, turn, &reason)?;
     let attempts = attempts_before(turn);
     let mut unlock = Unlock::new(services.container(), turn, attempts).with_hold(hold.clone());
     committed(execute_fenced(&mut unlock).await?).map(|_| hold)
 }
 
 /// Returns what is stored of a reason.
-fn described(services: &Services, turn: &Turn, reason: Reason) -> Result<Hold> {
+fn described(services: &Services, turn: &Turn, reason: &Reason) -> Result<Hold> {
     let payloads = &services.store.payloads;
     let history = payloads.decode_history(turn.events().unwrap_or_default().to_vec())?;
     let (orchestration, version) = wanted(turn, &history);

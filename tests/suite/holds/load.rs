@@ -69,7 +69,7 @@ async fn requests(emulator: &Emulator, time: Duration) -> (u64, u64) {
     let counts = emulator.requests().counts;
     let of = |kinds: &[OperationKind]| {
         let counts = kinds.iter().filter_map(|kind| counts.get(kind));
-        counts.map(|count| u64::from(*count)).sum()
+        counts.sum()
     };
     let writes = [
         OperationKind::Batch,

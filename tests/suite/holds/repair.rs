@@ -52,9 +52,9 @@ async fn a_hold_of_another_version_is_read_and_removed_by_the_next_commit() {
     let newer = r#"{"since":1000,"cause":"unheardOf","orchestration":"Order","reason":"","by":"web-9","more":[1]}"#;
     let hold: Hold = serde_json::from_str(newer).expect("a hold");
     assert_eq!(hold.cause, HoldCause::Other);
-    let held = Patch::<Instance>::new().set(Instance::HELD, Some(hold));
+    let patch = Patch::<Instance>::new().set(Instance::HELD, Some(hold));
     let key = InstanceKey::new("order-1");
-    let patched = shop.provider.container().run(held.at(&key)).await;
+    let patched = shop.provider.container().run(patch.at(&key)).await;
     patched.expect("it is patched");
     shop.ship("order-1").await;
     let output = shop.end_within("order-1", FOUND).await;

@@ -297,9 +297,10 @@ impl KnownInstance {
         let Some(unfit) = self.unfit.as_mut().filter(|_| is_backed_off) else {
             return Readiness::Ready;
         };
-        let is_awaited = match unfit.for_other_code {
-            true => kind == MessageKind::Cancellation,
-            false => kind == MessageKind::Start && unfit.pinned.is_none(),
+        let is_awaited = if unfit.for_other_code {
+            kind == MessageKind::Cancellation
+        } else {
+            kind == MessageKind::Start && unfit.pinned.is_none()
         };
         // An instance that was deleted and started again may need no other code.
         let may_help = !unfit.for_other_code || kind != MessageKind::Other;

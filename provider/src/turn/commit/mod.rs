@@ -46,13 +46,11 @@ pub(crate) async fn commit(
         rejected.complete(&mut result);
     }
     if let Some(reason) = hold::nondeterminism(services, &result) {
-        match hold::cancelled(services, &turn)? {
-            Some(cancelled) => result = cancelled,
-            None => {
-                hold::hold(services, &mut turn, reason).await;
-                return Ok(Ended::Held);
-            }
-        }
+        let Some(cancelled) = hold::cancelled(services, &turn)? else {
+            hold::hold(services, &mut turn, reason).await;
+            return Ok(Ended::Held);
+        };
+        result = cancelled;
     }
     commit_locked(services, turn, &mut result).await
 }

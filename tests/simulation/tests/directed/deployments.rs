@@ -45,9 +45,10 @@ fn a_half_changed_deployment_fails_nothing_and_all_instances_end_after_the_rollb
             Emulator::builder().physical_partitions(4),
             async move |scenario| {
                 let node = async |number, settings: NodeSettings| {
-                    let settings = match members {
-                        true => as_member(settings, number),
-                        false => settings,
+                    let settings = if members {
+                        as_member(settings, number)
+                    } else {
+                        settings
                     };
                     scenario.node(number, &settings).await
                 };
