@@ -17,7 +17,7 @@ use cdb_emulator::{DataRole, Emulator, Settings};
 use cdb_provider::documents::{Durable, HistorySegment, Instance, OrchestratorItem, Text};
 use cdb_provider::model::{Extends, Patch, Query};
 use cdb_provider::payload::{Encryption, PayloadCodec};
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, OnNondeterminism};
 use duroxide::provider_validations::ProviderFactory;
 use duroxide::providers::Provider;
 
@@ -265,7 +265,12 @@ impl ProviderFactory for Backend {
     async fn create_provider(&self) -> Arc<dyn Provider> {
         let name = format!("test-{}", uuid::Uuid::new_v4());
         self.fresh().push(name.clone());
-        Arc::new(self.open(name).await)
+        // The validations expect what duroxide decides.
+        let provider = self.provider_with(|config| {
+            config.container = name;
+            config.on_nondeterminism = OnNondeterminism::Fail;
+        });
+        Arc::new(provider.await)
     }
 
     fn lock_timeout(&self) -> Duration {

@@ -78,6 +78,9 @@ impl Orchestrations {
     pub(crate) fn readable(&self, mut instance: Instance) -> Instance {
         let decode = |payload| self.provider.decode(payload);
         instance.custom_status = instance.custom_status.map(decode);
+        if let Some(held) = &mut instance.held {
+            held.reason = decode(std::mem::take(&mut held.reason));
+        }
         instance.output = instance.output.map(|output| match output {
             Text::Inline(text) => Text::Inline(decode(text)),
             other => other,
@@ -121,19 +124,22 @@ impl Orchestrations {
             return Failure::finding(format!("instance `{id}` does not exist"));
         };
         let attempts = pending.and_then(|instance| instance.attempts.values().copied().max());
+        let is_held = pending.is_some_and(|instance| instance.held.is_some());
+        let wanted = || {
+            let required_type =
+                Start::of(first.work_item.header()).map(|start| start.required_type());
+            required_type.unwrap_or_else(|| "the orchestration".to_owned())
+        };
         let state = match attempts {
+            _ if is_held => format!("it waits for a runtime that knows {}", wanted()),
             None | Some(0) => {
                 "no runtime has fetched the message; check that a runtime is running".to_owned()
             }
-            Some(attempts) => {
-                let required_type =
-                    Start::of(first.work_item.header()).map(|start| start.required_type());
-                format!(
-                    "the message was fetched {} and abandoned; it waits for a runtime that knows {}",
-                    counted(u64::from(attempts), "time"),
-                    required_type.unwrap_or_else(|| "the orchestration".to_owned())
-                )
-            }
+            Some(attempts) => format!(
+                "the message was fetched {} and abandoned; it waits for a runtime that knows {}",
+                counted(u64::from(attempts), "time"),
+                wanted()
+            ),
         };
         Failure::finding(format!(
             "instance `{id}` does not exist yet: {} is queued, and {state}",

@@ -95,6 +95,10 @@ pub struct CosmosDBProviderConfig {
     /// needs the whole history in memory. A larger history fails the orchestration; let long
     /// orchestrations continue as new.
     pub max_history_bytes: u64,
+    /// What happens to an instance whose turn the code of this runtime cannot execute, because the
+    /// code makes other decisions than the recorded ones, or because the orchestration is not
+    /// registered. [`Hold`](OnNondeterminism::Hold) by default.
+    pub on_nondeterminism: OnNondeterminism,
     /// The age at which chunks that no commit refers to are deleted; 10 min by default, and at
     /// least four minutes. A commit that makes progress keeps its chunks.
     pub orphan_age: Duration,
@@ -136,6 +140,18 @@ pub struct CosmosDBProviderConfig {
     pub index_timeout: Duration,
     /// The most concurrent requests, and so connections; 512 by default. Further requests wait.
     pub max_connections: usize,
+}
+
+/// What happens to an instance whose turn the code of a runtime cannot execute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnNondeterminism {
+    /// The turn is not stored. The instance keeps its messages and waits for a runtime with other
+    /// code, which each runtime tries at least once a minute. `cdb doctor` names it.
+    #[default]
+    Hold,
+    /// The instance fails, as duroxide decides: at once if its code makes other decisions, and
+    /// after `max_attempts` attempts if its orchestration is not registered.
+    Fail,
 }
 
 impl CosmosDBProviderConfig {
@@ -284,6 +300,8 @@ impl CosmosDBProviderConfig {
             },
             payload_codec: self.payload_codec.clone(),
             labels: InstanceLabels::new(&self.labels),
+            holds: self.on_nondeterminism == OnNondeterminism::Hold,
+            runtime: self.membership.clone().unwrap_or_default().member,
             unclaimed_age: self.unclaimed_age,
             orphan_age: self.orphan_age,
         }
@@ -404,6 +422,7 @@ impl Default for CosmosDBProviderConfig {
             max_value_bytes: 32 * 1024 * 1024,
             max_turn_bytes: 256 * 1024 * 1024,
             max_history_bytes: 512 * 1024 * 1024,
+            on_nondeterminism: OnNondeterminism::default(),
             orphan_age: timing::DEFAULT_ORPHAN_AGE,
             unclaimed_age: timing::DEFAULT_UNCLAIMED_AGE,
             bootstrap: Bootstrap::CreateIfMissing,
@@ -446,6 +465,7 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("max_value_bytes", &self.max_value_bytes)
             .field("max_turn_bytes", &self.max_turn_bytes)
             .field("max_history_bytes", &self.max_history_bytes)
+            .field("on_nondeterminism", &self.on_nondeterminism)
             .field("orphan_age", &self.orphan_age)
             .field("unclaimed_age", &self.unclaimed_age)
             .field("bootstrap", &self.bootstrap)
@@ -524,6 +544,7 @@ mod tests {
                     max_value_bytes: 33554432,
                     max_turn_bytes: 268435456,
                     max_history_bytes: 536870912,
+                    on_nondeterminism: Hold,
                     orphan_age: 600s,
                     unclaimed_age: 86400s,
                     bootstrap: CreateIfMissing,

@@ -59,7 +59,7 @@ pub use cdb_coordination::{
     InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
 };
 pub use cdb_derive::SearchAttributes;
-pub use config::CosmosDBProviderConfig;
+pub use config::{CosmosDBProviderConfig, OnNondeterminism};
 pub use operate::admin::Purge;
 pub use operate::replay;
 pub use operate::rewind::{Fork, Restart, Rewound};

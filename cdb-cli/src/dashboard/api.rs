@@ -120,6 +120,7 @@ impl Filters {
                 custom_status: text(&self.custom_status),
                 text: text(&self.text),
                 paused: false,
+                held: false,
             },
         })
     }

@@ -8,8 +8,11 @@ use std::time::Duration;
 use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
 use cdb_provider::documents::{
-    Durable, FIRST_DUE, Instance, InstanceKey, OperatorAction, OrchestratorItem, WorkerItem,
+    Durable, FIRST_DUE, Hold, HoldCause, Instance, InstanceKey, OperatorAction, OrchestratorItem,
+    WorkerItem,
 };
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::finding::Finding;
 use crate::exit::Failure;
@@ -33,11 +36,18 @@ const LONG_LOCK: Duration = Duration::from_secs(600);
 /// The number of attempts that is reported. duroxide fails a message after 10 attempts.
 const MANY_ATTEMPTS: u32 = 5;
 
-/// The number of oldest messages and activities that are read.
+/// The number of oldest activities that are read.
 const SAMPLE: u32 = 200;
 
+/// The number of oldest messages whose instances are read. The messages of a held instance stay due,
+/// and there may be many.
+const MESSAGES: u32 = 2_000;
+
 /// The maximum number of instances that are read.
-const INSTANCES: usize = 50;
+const INSTANCES: usize = 200;
+
+/// The number of concurrent reads.
+const CONCURRENT: usize = 16;
 
 /// The maximum number of reported stuck items.
 const MAX_FINDINGS: usize = 10;
@@ -157,7 +167,7 @@ fn unknown(starts: &[Unstarted]) -> Vec<Finding> {
     let waiting = unstarted::Waiting::of(starts).unknown.into_iter();
     let findings = waiting.map(|(wanted, instances)| {
         let remedy = format!(
-            "start a runtime that has {wanted} registered; duroxide fails the instances after ten attempts"
+            "start a runtime that has {wanted} registered; the instances wait, unless the runtimes are set to fail them (`on_nondeterminism`)"
         );
         let named = unstarted::named(&instances);
         let says = format!("no runtime knows {wanted}, which starts {named}");
@@ -220,17 +230,19 @@ async fn stuck_instances(container: &ContainerClient<Durable>) -> Result<Vec<Fin
     let due = Query::<OrchestratorItem>::across_partitions()
         .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now + MAX_BACKOFF))
         .order_by(OrchestratorItem::BY_DUE)
-        .limit(SAMPLE)
+        .limit(MESSAGES)
         .values(OrchestratorItem::INSTANCE_ID);
     let ids: BTreeSet<String> = container.query(due).all().await?.into_iter().collect();
-    let mut findings = Vec::new();
-    for id in ids.into_iter().take(INSTANCES) {
-        let found = container.read(&InstanceKey::new(&*id)).await?;
-        // Instances that have not started are a finding of their orchestration.
-        let started = found.filter(|stored| stored.document.is_created());
-        findings.extend(started.and_then(|stored| instance(&stored.document, now)));
-    }
-    Ok(findings)
+    let found = stream::iter(ids.into_iter().take(INSTANCES))
+        .map(async |id| container.read(&InstanceKey::new(&*id)).await)
+        .buffered(CONCURRENT);
+    let found: Vec<_> = found.try_collect().await?;
+    // Instances that have not started are a finding of their orchestration.
+    let started = found.into_iter().flatten();
+    let started = started.filter(|stored| stored.document.is_created());
+    Ok(started
+        .filter_map(|stored| instance(&stored.document, now))
+        .collect())
 }
 
 fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {
@@ -241,6 +253,9 @@ fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {
         .copied()
         .max()
         .unwrap_or_default();
+    if let Some(held) = &instance.held {
+        return Some(self::held(id, held, now));
+    }
     let locked = locked_until(instance, now).map(|until| until.since(now));
     if attempts >= MANY_ATTEMPTS {
         return Some(Finding::problem(
@@ -263,6 +278,29 @@ fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {
             "the lock is unusually long; if its runtime has stopped, wait until the lock expires",
         )
     })
+}
+
+/// Reports an instance that waits for a runtime with other code.
+fn held(id: &str, held: &Hold, now: Timestamp) -> Finding {
+    let event = held
+        .event
+        .map_or_else(String::new, |event| format!(", event {event}"));
+    let says = format!(
+        "instance `{id}` of `{}` {} is held for {}: {}{event}, says {}",
+        held.orchestration,
+        held.version.as_deref().unwrap_or("(any version)"),
+        span(now.since(held.since)),
+        match held.cause {
+            HoldCause::Nondeterminism => "the deployed code does not replay its history",
+            HoldCause::Unregistered => "the deployed code does not register its orchestration",
+            HoldCause::Other => "the deployed code cannot execute it",
+        },
+        held.by
+    );
+    let remedy = format!(
+        "start a runtime with the code that the instance began with, or with code that replays it: it continues within a minute; run {{cdb}} instances show {id}"
+    );
+    Finding::problem("held", says, remedy)
 }
 
 /// Finds activities with a long lock or with many attempts.

@@ -54,6 +54,9 @@ pub(crate) struct Detail {
     pub outgoing: Vec<Outgoing>,
     pub values: Vec<KeyAndValue>,
     pub sessions: Vec<SessionLock>,
+    /// Of a held instance, whether the code of this build replays it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replayed: Option<String>,
     /// The service's time of the read.
     pub now: Timestamp,
     /// Whether the text form shows inputs and outputs whole.
@@ -167,6 +170,7 @@ pub(crate) async fn read(
         sessions: sessions.into_iter().map(session_lock).collect(),
         row: Row::of(instance),
         now,
+        replayed: None,
         full: false,
     })
 }
@@ -398,6 +402,23 @@ impl Detail {
         self.past_executions(f)
     }
 
+    /// Writes why the instance is held.
+    fn held(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(held) = &self.row.held else {
+            return Ok(());
+        };
+        let event = held
+            .event
+            .map_or_else(String::new, |event| format!(" at event {event}"));
+        let (cause, by, since) = (held.cause.as_str(), &held.by, held.since);
+        writeln!(f, "held:          since {since}: {cause}{event}, by {by}")?;
+        writeln!(f, "               {}", short(&held.reason, 400))?;
+        match &self.replayed {
+            Some(replayed) => writeln!(f, "               this build {}", short(replayed, 400)),
+            None => Ok(()),
+        }
+    }
+
     fn state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let row = &self.row;
         writeln!(f, "instance:      {}", short(&row.id, 200))?;
@@ -420,6 +441,7 @@ impl Detail {
         if let Some(paused) = &row.paused {
             writeln!(f, "paused:        by {} at {}", paused.by, paused.at)?;
         }
+        self.held(f)?;
         match self.locked_until {
             Some(until) => writeln!(f, "lock:          for {}", span(until.since(self.now)))?,
             None => writeln!(f, "lock:          none")?,

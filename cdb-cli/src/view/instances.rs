@@ -8,7 +8,7 @@ use cdb_model::{
     CompositeIndexPath, Criterion, Explain, Filter, IndexingPolicy, Order, Query, SortCriterion,
     Timestamp,
 };
-use cdb_provider::documents::{AttributeValue, Durable, Instance, OperatorAction, Status};
+use cdb_provider::documents::{AttributeValue, Durable, Hold, Instance, OperatorAction, Status};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -66,6 +66,8 @@ pub(crate) struct UnindexedFilter {
     pub text: Option<String>,
     /// Whether only paused instances are accepted.
     pub paused: bool,
+    /// Whether only held instances are accepted.
+    pub held: bool,
 }
 
 /// An instance in a list.
@@ -89,6 +91,9 @@ pub(crate) struct Row {
     /// The operator's pause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<OperatorAction>,
+    /// Why the instance waits for other code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Hold>,
     /// The request units that the instance has been charged, without its last commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_units: Option<f64>,
@@ -132,6 +137,7 @@ impl Row {
             updated_at: instance.updated_at,
             completed_at: instance.completed_at,
             paused: instance.paused,
+            held: instance.held,
             request_units: instance.request_units,
             error: None,
             waits_for: None,
@@ -236,6 +242,7 @@ impl UnindexedFilter {
                 .is_none_or(|wanted| Some(wanted) == version)
             && self.text.as_ref().is_none_or(has)
             && (!self.paused || instance.paused.is_some())
+            && (!self.held || instance.held.is_some())
     }
 }
 

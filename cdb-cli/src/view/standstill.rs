@@ -63,6 +63,8 @@ fn is_zero(number: &usize) -> bool {
 pub(crate) enum Kind {
     /// An operator has paused the instance.
     Paused,
+    /// The code of the runtimes cannot execute the next turn.
+    Held,
     /// A runtime executes a turn.
     Busy,
     /// A message is due, and no runtime fetches it.
@@ -127,6 +129,9 @@ async fn wait(
     if instance.paused.is_some() {
         return Ok(Some(WaitsFor::of(Kind::Paused)));
     }
+    if instance.held.is_some() {
+        return Ok(Some(WaitsFor::of(Kind::Held)));
+    }
     if locked_until(instance, orchestrations.container.now()).is_some() {
         return Ok(Some(WaitsFor::of(Kind::Busy)));
     }
@@ -184,6 +189,7 @@ impl fmt::Display for WaitsFor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.kind {
             Kind::Paused => "paused",
+            Kind::Held => "held",
             Kind::Busy => "busy",
             Kind::Runtime => "waits for a runtime",
             Kind::Event => "event",

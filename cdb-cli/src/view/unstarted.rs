@@ -1,8 +1,9 @@
 //! Instances whose start is queued: no runtime has begun them, or none has their orchestration
 //! registered.
 //!
-//! duroxide gives the start of an unknown orchestration back, hides it for at most a minute, and
-//! fails the instance after ten attempts (`UnregisteredBackoffConfig`).
+//! A runtime that does not know the orchestration holds the instance for runtimes that do. With
+//! `OnNondeterminism::Fail`, duroxide gives the start back, hides it for at most a minute, and fails
+//! the instance after ten attempts (`UnregisteredBackoffConfig`).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,6 +42,9 @@ pub(crate) struct Unstarted {
     pub version: Option<String>,
     /// How often a runtime has fetched the start.
     pub attempts: u32,
+    /// Whether a runtime that does not know the orchestration holds the instance for others.
+    #[serde(skip)]
+    is_held: bool,
     /// The name and version that a runtime must know.
     #[serde(skip)]
     required_type: String,
@@ -81,9 +85,11 @@ pub(crate) async fn read(orchestrations: &Orchestrations) -> Result<Vec<Unstarte
             let attempts = instance.attempts.values().copied().max();
             let attempts = attempts.unwrap_or_default();
             let is_locked = locked_until(&instance, now).is_some();
+            let is_held = instance.held.is_some();
             Ok((!instance.is_created()).then_some(Unstarted {
                 attempts,
-                is_moving: is_locked || (attempts == 0 && start.is_moving),
+                is_held,
+                is_moving: is_locked || (attempts == 0 && !is_held && start.is_moving),
                 ..start
             }))
         })
@@ -101,6 +107,7 @@ impl Unstarted {
             orchestration: start.orchestration,
             version: start.version,
             attempts: 0,
+            is_held: false,
             is_moving,
         }
     }
@@ -110,7 +117,7 @@ impl Waiting {
     pub(crate) fn of(unstarted: &[Unstarted]) -> Self {
         let mut waiting = Self::default();
         for start in unstarted.iter().filter(|start| !start.is_moving) {
-            if start.attempts == 0 {
+            if start.attempts == 0 && !start.is_held {
                 waiting.unfetched.push(start.clone());
             } else {
                 let same = waiting

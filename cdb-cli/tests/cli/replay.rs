@@ -8,9 +8,11 @@ use cdb_cli::{Cli, Exit};
 use cdb_provider::CosmosDBProviderConfig;
 use cdb_provider::documents::Durable;
 use cdb_provider::payload::{Encryption, PayloadCodec};
+use duroxide::runtime::Runtime;
+use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{Account, Run, run};
+use crate::harness::{Account, Run, long_locks, run};
 use crate::orchestration::{orchestrations, start};
 
 /// The key of the payloads.
@@ -120,6 +122,49 @@ async fn encoded_payloads_are_replayed_with_their_key_only() {
     assert_eq!(same.exit, Exit::Ok, "{same:?}");
     let different = replay(changed(), &file, &[&keys]).await;
     different.prints("with input `ada`");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_instance_is_named_with_the_step_that_differs() {
+    let account = waiting("bob", None).await;
+    let store = account.store(&CosmosDBProviderConfig::default()).await;
+    let activities = ActivityRegistry::builder().build();
+    let options = long_locks();
+    let runtime = Runtime::start_with_options(store.clone(), activities, changed(), options).await;
+    let client = Client::new(store);
+    let raised = client.raise_event("small", "Approved", "yes").await;
+    raised.expect("it is raised");
+    let held = loop {
+        let shown = account.cdb(&["instances", "show", "small"]).await;
+        if shown.out.contains("held:") {
+            break shown;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    held.prints("nondeterminism at event 2");
+    assert!(!held.out.contains("this build"), "{held:?}");
+    for (code, text) in [
+        (
+            changed(),
+            "this build differs at event 2: recorded is activity `Greet` with input `ada`, the code decides activity `Welcome`",
+        ),
+        (orchestrations(), "this build makes the recorded decisions"),
+    ] {
+        let cli = Cli::<Durable>::new("duroxide").orchestrations(code);
+        let shown = account.run(&cli, "instances show small").await;
+        shown.prints(text);
+    }
+    let listed = account.cdb("instances list --held").await;
+    assert!(
+        listed.out.contains("small") && !listed.out.contains("other"),
+        "{listed:?}"
+    );
+    let doctor = account.cdb("doctor").await;
+    doctor.prints("PROBLEM  held");
+    doctor.prints("instance `small` of `Family` 1.0.0 is held");
+    let rewound = account.cdb("instances rewind small --yes").await;
+    assert!(rewound.err.contains("is held; it continues"), "{rewound:?}");
+    runtime.shutdown(None).await;
 }
 
 #[tokio::test]

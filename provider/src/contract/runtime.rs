@@ -78,7 +78,9 @@ impl Provider for CosmosDBProvider {
         let committed = turn::commit(&self.services, lock_token, result)
             .instrument(turns.span(lock_token))
             .await;
-        turns.stored(lock_token, &committed, "committed");
+        let outcome = committed.as_ref().map_or("lost", |ended| ended.outcome());
+        let committed = committed.map(drop);
+        turns.stored(lock_token, &committed, outcome);
         committed.in_operation("ack_orchestration_item")
     }
 
@@ -92,7 +94,11 @@ impl Provider for CosmosDBProvider {
         let abandoned = turn::abandon(&self.services, lock_token, delay, ignore_attempt)
             .instrument(turns.span(lock_token))
             .await;
-        turns.end(lock_token, "abandoned");
+        let outcome = abandoned
+            .as_ref()
+            .map_or("abandoned", |ended| ended.outcome());
+        turns.end(lock_token, outcome);
+        let abandoned = abandoned.map(drop);
         abandoned.in_operation("abandon_orchestration_item")
     }
 

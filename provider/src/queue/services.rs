@@ -168,6 +168,11 @@ impl Queues {
         }
     }
 
+    /// Returns whether the runtime of this process fetches without long polls.
+    pub(crate) fn is_legacy(&self) -> bool {
+        !self.long_polling
+    }
+
     /// Returns the message to write: reserved if a dispatcher of this process will handle it.
     pub(crate) fn reserve_if_local(
         &self,

@@ -58,6 +58,16 @@ impl Segments {
     }
 }
 
+/// Returns the schedules without an end: what an execution with these events waits for.
+pub(crate) fn open_schedules(events: &[Event]) -> impl Iterator<Item = &Event> {
+    let ended: HashSet<u64> = events
+        .iter()
+        .filter_map(|event| event.source_event_id)
+        .collect();
+    let mut events = events.iter();
+    std::iter::from_fn(move || events.find(|event| !ended.contains(&event.event_id)))
+}
+
 /// Checks that the events match the counts of their documents, and that their ids ascend. Ids may
 /// have gaps: duroxide ends an unreadable history with an id of its own (0.1.32,
 /// `fail_orchestration_as_poison`).

@@ -21,6 +21,8 @@ pub(crate) struct StoreSettings {
     pub(crate) limits: Limits,
     pub(crate) payload_codec: Option<Arc<dyn PayloadCodec>>,
     pub(crate) labels: InstanceLabels,
+    pub(crate) holds: bool,
+    pub(crate) runtime: String,
     pub(crate) unclaimed_age: Duration,
     pub(crate) orphan_age: Duration,
 }
@@ -33,6 +35,10 @@ pub(crate) struct Store {
     pub(crate) corrupt_documents: Arc<CorruptDocuments>,
     pub(crate) payloads: Payloads,
     pub(crate) labels: InstanceLabels,
+    /// Whether instances are held whose turns this process's code cannot execute.
+    pub(crate) holds: bool,
+    /// The name of this process, for people.
+    pub(crate) runtime: Arc<str>,
     /// How long messages wait for an instance that does not exist.
     pub(crate) unclaimed_age: Duration,
     /// The age at which chunks without a commit are deleted.
@@ -55,6 +61,8 @@ impl Store {
             corrupt_documents: Arc::default(),
             payloads: Payloads::new(settings.payload_codec),
             labels: settings.labels,
+            holds: settings.holds,
+            runtime: settings.runtime.into(),
             unclaimed_age: settings.unclaimed_age,
             orphan_age: settings.orphan_age,
             tasks: Tasks::default(),

@@ -18,7 +18,7 @@ use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::stored::Store;
 use crate::stored::documents::{Instance, InstanceKey};
-use crate::timing::{HELD_BACKOFF, STORE_LOCK, UNANSWERED_BACKOFF};
+use crate::timing::{HELD_BACKOFF, MESSAGE_RESERVED, STORE_LOCK, UNANSWERED_BACKOFF};
 
 /// The request of one dispatcher.
 type Request = FetchRequest<Option<DispatcherCapabilityFilter>>;
@@ -218,7 +218,10 @@ async fn lock_or_decline(
         orphans::delete(services, &loaded.instance_id, &loaded.messages).await?;
         return Ok(Attempted::Nothing);
     }
-    let turn = lock_turn(&services.store, guard, loaded, request).await?;
+    let turn = match tried_until(&services.store, &loaded, known, request) {
+        Some(until) => Some(reserve_turn(&services.store, loaded, request, until)?),
+        None => lock_turn(&services.store, guard, loaded, request).await?,
+    };
     Ok(match turn {
         Some(turn) => Attempted::Locked(Box::new(turn)),
         None => Attempted::held(None),
@@ -285,6 +288,20 @@ fn reserved_until(store: &Store, known: &Attempt, request: &Request) -> Option<T
     let until = known.reserved_until()?;
     let is_enough = until.since(store.now()) > STORE_LOCK;
     (is_enough && request.caller.is_runtime()).then_some(until)
+}
+
+/// Returns until when a turn is tried again without a stored lock; `None` unless the code of this
+/// process could not execute the turn before. The attempt then writes nothing, unless it takes long
+/// or can execute the turn. The first attempt of each process has a lock, so that a turn that kills
+/// the process is counted.
+fn tried_until(
+    store: &Store,
+    loaded: &Loaded,
+    known: &Attempt,
+    request: &Request,
+) -> Option<Timestamp> {
+    let is_again = known.is_for_other_code && loaded.is_for_other_code();
+    (is_again && request.caller.is_runtime()).then(|| store.now() + MESSAGE_RESERVED)
 }
 
 fn reserve_turn(

@@ -176,7 +176,8 @@ fn item(turn: &Turn) -> OrchestrationItem {
     }
 }
 
-fn identity(
+/// Returns the orchestration of a turn, and its version if it is known.
+pub(super) fn identity(
     instance: &Instance,
     history: &[Event],
     messages: &[Message],

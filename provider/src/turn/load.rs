@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::queue::instances::{
-    Attempt, CachedInstance, History, MAX_MESSAGES, Message, Presence, in_order,
+    Attempt, CachedInstance, History, MAX_MESSAGES, Message, Presence, cancellations_first,
+    in_order,
 };
 use crate::stored::Store;
 use crate::stored::documents::{
@@ -143,6 +144,12 @@ impl Loaded {
     pub(super) fn paused(&self) -> Option<&Stored<Instance>> {
         let instance = self.instance.as_ref();
         instance.filter(|stored| stored.document.paused.is_some())
+    }
+
+    /// Returns whether the code of a runtime could not execute the next turn.
+    pub(super) fn is_for_other_code(&self) -> bool {
+        let instance = self.instance.as_ref();
+        instance.is_some_and(|stored| stored.document.held.is_some())
     }
 
     /// Returns whether the orchestration has ended, so that no turn follows.
@@ -283,7 +290,11 @@ pub(super) async fn load(store: &Store, instance_id: &str, execution_id: u64) ->
         let is_due = |message: &Message| message.stored.document.due_at() <= due_at;
         loaded.messages.retain(is_due);
         loaded.newest = loaded.newest_due();
-        in_order(&mut loaded.messages);
+        if loaded.is_for_other_code() {
+            cancellations_first(&mut loaded.messages);
+        } else {
+            in_order(&mut loaded.messages);
+        }
         loaded.history = LoadedHistory::Read {
             execution_id,
             segments: segments.sorted(),
@@ -337,7 +348,7 @@ async fn read(
     let mut messages = Query::<OrchestratorItem>::in_partition(instance_id)
         .filter(due())
         .order_by(OrchestratorItem::BY_DUE);
-    if rows.iter().any(is_begun) && !rows.iter().any(is_between_executions) {
+    if rows.iter().any(is_begun) && !rows.iter().any(needs_all_messages) {
         messages = messages.limit(MAX_LOADED_MESSAGES);
     }
     for row in container.query(messages).row_by_row().all().await? {
@@ -352,10 +363,11 @@ async fn read(
 /// A document of the partition, decoded or not.
 type Row = Result<Stored<Durable>, Unreadable>;
 
-/// Returns whether a document is an instance that waits for the start of its next execution.
-fn is_between_executions(row: &Row) -> bool {
+/// Returns whether a document is an instance that waits for one message among any number of others:
+/// the start of its next execution, or while it waits for other code a cancellation.
+fn needs_all_messages(row: &Row) -> bool {
     let document = row.as_ref().map(|stored| &stored.document);
-    matches!(document, Ok(Durable::Instance(instance)) if instance.awaits_start())
+    matches!(document, Ok(Durable::Instance(instance)) if instance.awaits_start() || instance.held.is_some())
 }
 
 /// Returns whether a document proves that a turn was committed.

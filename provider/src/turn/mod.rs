@@ -8,11 +8,13 @@ mod commit;
 mod exclusive;
 mod fetch;
 mod hand_out;
+mod hold;
 mod load;
 mod lock;
 mod orphans;
 mod paused;
 mod renew;
+mod unlock;
 
 pub(crate) use abandon::abandon;
 pub(crate) use commit::{commit, commit_course};

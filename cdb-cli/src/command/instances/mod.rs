@@ -128,6 +128,9 @@ pub(crate) async fn run(
             let found = orchestrations.instance(instance).await?;
             let mut detail = detail::read(&orchestrations, found).await?;
             detail.full = *full;
+            if detail.row.held.is_some() {
+                detail.replayed = replay::replayed(&orchestrations, model, instance).await?;
+            }
             console.answer(&detail)?;
             Ok(Exit::Ok)
         }

@@ -183,6 +183,28 @@ async fn check(
     compare(replay, id, recording).await
 }
 
+/// Returns in words whether the code of this build replays an instance; `None` if this command has no
+/// code of orchestrations.
+pub(super) async fn replayed(
+    orchestrations: &Orchestrations,
+    model: &Model,
+    id: &str,
+) -> Result<Option<String>, Failure> {
+    let Some(replay) = model.settings.replay.as_deref() else {
+        return Ok(None);
+    };
+    let checked = check(orchestrations, replay, id.to_owned()).await?;
+    Ok(checked.map(|checked| match checked {
+        Ok(()) => "makes the recorded decisions".to_owned(),
+        Err(Row {
+            event: Some(event),
+            text,
+            ..
+        }) => format!("differs at event {event}: {text}"),
+        Err(Row { text, .. }) => format!("differs: {text}"),
+    }))
+}
+
 /// Compares the recording of an instance with the code.
 async fn compare(
     replay: &Replay,

@@ -107,6 +107,9 @@ pub(super) struct Filters {
     /// Only paused instances
     #[arg(long)]
     paused: bool,
+    /// Only instances that wait for a runtime with other code
+    #[arg(long)]
+    held: bool,
 }
 
 // No docs on the variants: clap would show the whole help in its long form.
@@ -142,6 +145,7 @@ impl Filters {
             && self.orchestration_version.is_none()
             && self.text.is_none()
             && !self.paused
+            && !self.held
     }
 
     fn statuses(&self) -> Vec<Status> {
@@ -163,6 +167,7 @@ impl Filters {
                 version: self.orchestration_version.clone(),
                 text: self.text.clone(),
                 paused: self.paused,
+                held: self.held,
                 ..UnindexedFilter::default()
             },
             ..ListFilter::default()

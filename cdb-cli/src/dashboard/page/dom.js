@@ -107,7 +107,7 @@ export const state = (text, words = text) => h("span", { class: `state ${/^\w+$/
 // Between two executions, an instance is running.
 export const runs = (instance) => instance.status === "Running" || instance.status === "ContinuedAsNew";
 
-const WAITS = { paused: "paused", busy: "busy", runtime: "waits for a runtime", worker: "waits for a worker:", event: "event", timer: "timer", activity: "activity", subOrchestration: "sub-orchestration" };
+const WAITS = { paused: "paused", held: "held", busy: "busy", runtime: "waits for a runtime", worker: "waits for a worker:", event: "event", timer: "timer", activity: "activity", subOrchestration: "sub-orchestration" };
 
 // The state of an instance in a list: of a running one, what it waits for; of a failed one, with its error.
 export function standing(instance, now) {
@@ -117,7 +117,7 @@ export function standing(instance, now) {
   const { kind, name, dueAt, others } = waitsFor;
   const when = dueAt && (dueAt > now ? `in ${span(dueAt - now)}` : "due");
   const words = [WAITS[kind], name, when, others && `+${others}`].filter(Boolean).join(" ");
-  const unserved = kind === "runtime" || kind === "worker";
+  const unserved = kind === "runtime" || kind === "worker" || kind === "held";
   return h("span", { class: `state ${unserved ? "late" : "Running"}`, title: others && `and ${count(others, "other wait")}` }, words);
 }
 

@@ -62,6 +62,7 @@ function facts(detail) {
     fact("Slot", String(detail.slot)),
     detail.requestUnits && fact("Charge", `${detail.requestUnits} RU, without the last commit`),
     detail.paused && fact("Paused", [`by ${detail.paused.by}, `, time(detail.paused.at)]),
+    detail.held && fact("Held", [`${detail.held.cause}${detail.held.event ? ` at event ${detail.held.event}` : ""}, by ${detail.held.by}, since `, time(detail.held.since), content(detail.held.reason)]),
     detail.origin && fact("Origin", recorded(detail.origin)),
     detail.executions.filter((past) => past.rewound).map((past) => fact(`Execution ${past.execution}`, recorded(past.rewound))),
     detail.attributes && fact("Attributes", Object.entries(detail.attributes).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(", ")),

@@ -1,8 +1,8 @@
 //! Replays recorded executions through the orchestrations of another build, before it is deployed.
 //!
 //! duroxide replays the history of an instance at every turn that finds no cached state. If the code
-//! has changed in between and no longer makes the recorded decisions, the instance fails
-//! (nondeterminism). [`Replay`] finds such instances beforehand: it runs duroxide's own
+//! has changed in between and no longer makes the recorded decisions, the instance is held
+//! (nondeterminism), or fails with [`OnNondeterminism::Fail`](crate::OnNondeterminism). [`Replay`] finds such instances beforehand: it runs duroxide's own
 //! [`ReplayEngine`](duroxide::runtime::replay_engine::ReplayEngine) on the recorded events and
 //! compares each decision. It starts no activity, sends no message and writes nothing.
 //!

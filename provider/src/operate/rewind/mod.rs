@@ -234,7 +234,7 @@ async fn commit_or_release(
     let committed = match decide(&mut turn).await {
         Ok((course, restored, action)) => {
             let result = result(course, restored, execution);
-            commit_course(services, &mut turn.0, &result, action).await
+            Box::pin(commit_course(services, &mut turn.0, &result, action)).await
         }
         Err(error) => Err(error),
     };
@@ -253,10 +253,14 @@ fn check_failed(instance: &Instance) -> Result<()> {
     if instance.status == Status::Failed {
         return Ok(());
     }
-    Err(Error::Refused(format!(
-        "instance `{}` is {}; only failed instances are rewound",
-        instance.instance_id, instance.status
-    )))
+    let id = &instance.instance_id;
+    Err(Error::Refused(match &instance.held {
+        Some(held) => format!("instance `{id}` is held; {}", held.cure()),
+        None => format!(
+            "instance `{id}` is {}; only failed instances are rewound",
+            instance.status
+        ),
+    }))
 }
 
 /// Checks that an instance may be created: it is unknown, or was only locked for its creation.

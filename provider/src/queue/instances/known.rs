@@ -10,7 +10,7 @@ use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
 
 use super::cache::CachedInstance;
-use super::message::{Content, Message, in_order};
+use super::message::{Content, Message, MessageKind, in_order};
 use super::turn::Turn;
 use super::version::supports;
 use crate::queue::local_queue::{Memory, Offer, Work};
@@ -72,7 +72,7 @@ struct Pending {
 }
 
 /// The reason why this process cannot process an instance: its start has not arrived, it needs
-/// another version, or its documents cannot be decoded.
+/// another version or other code, or its documents cannot be decoded.
 #[derive(Clone, Copy, Debug)]
 struct Unfit {
     /// The newest due time of the messages that were considered.
@@ -81,8 +81,11 @@ struct Unfit {
     /// The version that the instance is pinned to, if that is the only reason. A dispatcher that
     /// supports the version may take it.
     pinned: Option<u64>,
-    /// Whether a polled start has ended a backoff.
-    start_tried: bool,
+    /// Whether a polled message of the awaited kind has ended a backoff: a start, or for an instance
+    /// that waits for other code a cancellation.
+    awaited_tried: bool,
+    /// Whether the code of this process cannot execute the turn.
+    for_other_code: bool,
 }
 
 /// The classification of a polled message.
@@ -110,6 +113,8 @@ pub(crate) struct Attempt {
     pub(crate) presence: Presence,
     /// Whether other runtimes know all of it too.
     pub(crate) is_polled: bool,
+    /// Whether the code of this process could not execute the last turn.
+    pub(crate) is_for_other_code: bool,
     at: Instant,
     searches: u64,
 }
@@ -230,12 +235,49 @@ impl KnownInstance {
             newest,
             pause: self.next_backoff(),
             pinned,
-            start_tried: self.unfit.is_some_and(|unfit| unfit.start_tried),
+            awaited_tried: self.unfit.is_some_and(|unfit| unfit.awaited_tried),
+            for_other_code: false,
         });
+    }
+
+    /// Notes that the code of this process cannot execute the turn with these messages.
+    pub(crate) fn mark_for_other_code(&mut self, newest: Timestamp) {
+        let is_again = self.is_for_other_code();
+        self.mark_unfit(newest, None);
+        self.unfit = self.unfit.map(|unfit| Unfit {
+            for_other_code: true,
+            awaited_tried: is_again && unfit.awaited_tried,
+            ..unfit
+        });
+    }
+
+    pub(crate) fn is_for_other_code(&self) -> bool {
+        self.unfit.is_some_and(|unfit| unfit.for_other_code)
     }
 
     pub(crate) fn is_unfit(&self) -> bool {
         self.unfit.is_some()
+    }
+
+    /// Returns whether the instance is in backoff, and a message of this kind may end the reason.
+    pub(crate) fn waits_for(&self, kind: MessageKind) -> bool {
+        match self.unfit {
+            Some(unfit) if unfit.for_other_code => kind != MessageKind::Other,
+            Some(_) => kind == MessageKind::Start,
+            None => false,
+        }
+    }
+
+    /// Returns whether the code of this process cannot take a polled message before the backoff ends.
+    pub(crate) fn holds_back(&self, visible_at: Timestamp, kind: MessageKind) -> bool {
+        let Some(unfit) = self.unfit.filter(|unfit| unfit.for_other_code) else {
+            return false;
+        };
+        match kind {
+            MessageKind::Other => true,
+            MessageKind::Start => visible_at <= unfit.newest,
+            MessageKind::Cancellation => unfit.awaited_tried && visible_at <= unfit.newest,
+        }
     }
 
     /// Ends the backoff, because the missing document may have arrived.
@@ -244,20 +286,29 @@ impl KnownInstance {
     }
 
     /// Classifies a polled message. One newer than those already considered triggers a retry. So does
-    /// a start, once: it may be delivered late, and is due since the commit that sent it.
+    /// a start, once: it may be delivered late, and is due since the commit that sent it. While the
+    /// instance waits for other code, most messages change nothing.
     pub(crate) fn classify(
         &mut self,
         visible_at: Timestamp,
-        is_start: bool,
+        kind: MessageKind,
         is_backed_off: bool,
     ) -> Readiness {
         let Some(unfit) = self.unfit.as_mut().filter(|_| is_backed_off) else {
             return Readiness::Ready;
         };
-        let is_new_start = is_start && !unfit.start_tried && unfit.pinned.is_none();
-        if visible_at > unfit.newest || is_new_start {
+        let is_awaited = if unfit.for_other_code {
+            kind == MessageKind::Cancellation
+        } else {
+            kind == MessageKind::Start && unfit.pinned.is_none()
+        };
+        // An instance that was deleted and started again may need no other code.
+        let may_help = !unfit.for_other_code || kind != MessageKind::Other;
+        let is_newer = may_help && visible_at > unfit.newest;
+        let is_new_awaited = is_awaited && !unfit.awaited_tried;
+        if is_newer || is_new_awaited {
             unfit.newest = unfit.newest.max(visible_at);
-            unfit.start_tried |= is_new_start;
+            unfit.awaited_tried |= is_new_awaited;
             return Readiness::Ready;
         }
         match unfit.pinned {
@@ -328,6 +379,7 @@ impl Work for Instances {
             presence: known.presence,
             is_polled: known.search_at.is_none()
                 && known.pending.iter().all(|pending| pending.is_polled),
+            is_for_other_code: known.is_for_other_code(),
             at: now,
             searches: known.searches,
         }
@@ -401,6 +453,7 @@ impl Work for Instances {
 
 #[cfg(test)]
 mod tests {
+    use super::MessageKind::{Cancellation, Other, Start};
     use super::*;
 
     const NOW: Timestamp = Timestamp::from_secs(1000);
@@ -411,7 +464,7 @@ mod tests {
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
             assert_eq!(known.next_backoff(), Duration::from_secs(seconds));
             known.mark_unfit(NOW, None);
-            assert_eq!(known.classify(NOW, false, true), Readiness::Backoff);
+            assert_eq!(known.classify(NOW, Other, true), Readiness::Backoff);
         }
     }
 
@@ -420,9 +473,9 @@ mod tests {
         let mut known = KnownInstance::default();
         known.mark_unfit(NOW, None);
         let committed = NOW - Duration::from_secs(5);
-        assert_eq!(known.classify(committed, true, true), Readiness::Ready);
+        assert_eq!(known.classify(committed, Start, true), Readiness::Ready);
         known.mark_unfit(NOW, None);
-        assert_eq!(known.classify(committed, true, true), Readiness::Backoff);
+        assert_eq!(known.classify(committed, Start, true), Readiness::Backoff);
     }
 
     #[test]
@@ -430,17 +483,39 @@ mod tests {
         let mut known = KnownInstance::default();
         known.mark_unfit(NOW, None);
         let later = NOW + Duration::from_millis(1);
-        assert_eq!(known.classify(later, false, true), Readiness::Ready);
-        assert_eq!(known.classify(later, false, true), Readiness::Backoff);
+        assert_eq!(known.classify(later, Other, true), Readiness::Ready);
+        assert_eq!(known.classify(later, Other, true), Readiness::Backoff);
         known.clear_unfit();
-        assert_eq!(known.classify(later, false, true), Readiness::Ready);
+        assert_eq!(known.classify(later, Other, true), Readiness::Ready);
+    }
+
+    #[test]
+    fn only_a_cancellation_or_a_new_start_triggers_a_retry_of_an_instance_for_other_code() {
+        let mut known = KnownInstance::default();
+        known.mark_for_other_code(NOW);
+        let later = NOW + Duration::from_millis(1);
+        for (at, kind, is_held_back) in [
+            (later, Other, true),
+            (NOW, Start, true),
+            (later, Start, false),
+            (NOW, Cancellation, false),
+        ] {
+            assert_eq!(known.holds_back(at, kind), is_held_back, "{kind:?}");
+        }
+        assert_eq!(known.classify(later, Other, true), Readiness::Backoff);
+        assert_eq!(known.classify(NOW, Start, true), Readiness::Backoff);
+        assert_eq!(known.classify(later, Start, true), Readiness::Ready);
+        assert_eq!(known.classify(NOW, Cancellation, true), Readiness::Ready);
+        assert_eq!(known.classify(NOW, Cancellation, true), Readiness::Backoff);
+        assert!(known.holds_back(NOW, Cancellation));
+        assert_eq!(known.classify(later, Other, false), Readiness::Ready);
     }
 
     #[test]
     fn an_instance_that_needs_another_version_is_offered_to_dispatchers_that_support_it() {
         let mut known = KnownInstance::default();
         known.mark_unfit(NOW, Some(1_032));
-        assert_eq!(known.classify(NOW, false, true), Readiness::NotNow);
+        assert_eq!(known.classify(NOW, Other, true), Readiness::NotNow);
         let supports = |version: &str| {
             let version = semver::Version::parse(version).unwrap();
             let range = duroxide::providers::SemverRange::new(version.clone(), version);

@@ -27,6 +27,15 @@ pub(crate) struct Message {
     pub(crate) seen_at: Instant,
 }
 
+/// The kinds of messages that may let an instance continue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MessageKind {
+    /// Starts an execution.
+    Start,
+    Cancellation,
+    Other,
+}
+
 /// The decoded content of a message.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
@@ -137,6 +146,20 @@ impl Message {
         matches!(item, Some(WorkItem::ContinueAsNew { .. }))
     }
 
+    /// Returns whether the message cancels its instance.
+    pub(crate) fn is_cancellation(&self) -> bool {
+        let item = self.content.item();
+        matches!(item, Some(WorkItem::CancelInstance { .. }))
+    }
+
+    pub(crate) fn kind(&self) -> MessageKind {
+        match (self.is_start(), self.is_cancellation()) {
+            (true, _) => MessageKind::Start,
+            (_, true) => MessageKind::Cancellation,
+            _ => MessageKind::Other,
+        }
+    }
+
     /// Returns the position among the messages of an instance. A start comes first: other messages
     /// may have overtaken it, more than one turn takes, and wait for it.
     fn order(&self) -> (bool, Timestamp, Timestamp, &ItemId) {
@@ -162,6 +185,19 @@ pub(crate) fn most_in_turn(messages: &[Message]) -> usize {
 /// limits of one turn.
 pub(crate) fn in_order(messages: &mut Vec<Message>) {
     messages.sort_by(|a, b| a.order().cmp(&b.order()));
+    limit(messages);
+}
+
+/// Moves cancellations to the front, behind a start: a turn that no code can execute consumes
+/// nothing, so a cancellation behind the messages of one turn would never be seen.
+pub(crate) fn cancellations_first(messages: &mut Vec<Message>) {
+    messages.sort_by(|a, b| a.order().cmp(&b.order()));
+    messages.sort_by_key(|message| (!message.is_start(), !message.is_cancellation()));
+    limit(messages);
+}
+
+/// Drops the messages beyond the limits of one turn.
+fn limit(messages: &mut Vec<Message>) {
     messages.truncate(most_in_turn(messages));
     let mut bytes = 0_usize;
     let fitting = messages.iter().take_while(|message| {

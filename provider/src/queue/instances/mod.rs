@@ -14,7 +14,9 @@ mod version;
 
 pub(crate) use cache::{CachedInstance, History};
 pub(crate) use known::{Attempt, Instances, Presence};
-pub(crate) use message::{Content, MAX_CARRIED, MAX_MESSAGES, Message, in_order};
+pub(crate) use message::{
+    Content, MAX_CARRIED, MAX_MESSAGES, Message, cancellations_first, in_order,
+};
 pub(crate) use new_message::NewMessage;
 pub(crate) use poll::AllMessages;
 pub(crate) use queue::InstanceQueue;

@@ -39,6 +39,8 @@ pub(crate) struct InstanceQueue {
     is_ordered: AtomicBool,
     /// The instances that were paused when this process read them last.
     paused: Mutex<HashSet<String>>,
+    /// The end of the last backoff of an instance that waits for other code.
+    held_until: Mutex<Option<std::time::Instant>>,
 }
 
 /// The consumed messages of this process's turns, and the times of their commits.
@@ -57,6 +59,7 @@ impl InstanceQueue {
             store,
             is_ordered: AtomicBool::new(false),
             paused: Mutex::default(),
+            held_until: Mutex::default(),
         }
     }
 
@@ -105,9 +108,9 @@ impl InstanceQueue {
                 queue.label(&instance_id, || labels);
             }
             let known = queue.known(&instance_id);
-            // The instance may wait for a start. Any other message is tried after the next poll, or
-            // each of a thousand early ones would read all before it.
-            let ends_backoff = message.is_start() && known.is_some_and(KnownInstance::is_unfit);
+            // The instance may wait for a start, or for a cancellation. Any other message is tried after
+            // the next poll, or each of a thousand early ones would read all before it.
+            let ends_backoff = known.is_some_and(|known| known.waits_for(message.kind()));
             if ends_backoff {
                 queue.end_backoff(&instance_id);
             }
@@ -154,7 +157,7 @@ impl InstanceQueue {
         let (visible_at, execution) = (document.visible_at, document.execution_id);
         let after = document.due_at().since(self.store.now());
         let instance_id = document.instance_id.clone();
-        let is_start = message.is_start();
+        let kind = message.kind();
         let labels = self.labels_of(&instance_id);
         self.queue.with(|queue, now| {
             let is_backed_off = queue.is_backed_off(&instance_id, now);
@@ -162,7 +165,7 @@ impl InstanceQueue {
             let mut readiness = Readiness::NotNow;
             queue.learn_from_poll(poll, &instance_id, |known| {
                 if !is_busy && !known.is_held() {
-                    readiness = known.classify(visible_at, is_start, is_backed_off);
+                    readiness = known.classify(visible_at, kind, is_backed_off);
                 }
                 if readiness != Readiness::Backoff {
                     known.execution = execution.filter(|number| *number > 1).or(known.execution);
@@ -256,7 +259,10 @@ impl InstanceQueue {
         };
         guard.hand_out(won, caller, |known| {
             known.cached = None;
-            known.clear_unfit();
+            // Whether the code can execute the turn is known at its end. The backoff goes on until then.
+            if !known.is_for_other_code() {
+                known.clear_unfit();
+            }
             known.forget_holder();
             known.remove_messages(&messages);
             known.execution = (execution > 1).then_some(execution);
@@ -283,6 +289,47 @@ impl InstanceQueue {
             .with(|queue, now| queue.correct(&key, now, correct));
     }
 
+    /// Ends a turn that the code of this process cannot execute. The next attempt is after a backoff,
+    /// or when the instance is cancelled. Its messages stay queued.
+    pub(crate) fn finish_for_other_code(&self, turn: &mut Turn) {
+        turn.ended = true;
+        let times = turn.messages.iter();
+        let times = times.map(|message| message.stored.document.visible_at);
+        let newest = times.max().unwrap_or_default();
+        let instance_id = &turn.instance.document.instance_id;
+        let pause = self.read(instance_id, |known| Some(known.next_backoff()));
+        self.queue.with(|queue, now| {
+            let until = now + pause.unwrap_or(MIN_UNFIT_BACKOFF);
+            let mut last = self.held_until.lock();
+            *last = Some(last.map_or(until, |last| last.max(until)));
+            drop(last);
+            queue.finish_unable(&turn.token, until, now, |known| {
+                known.history = None;
+                known.forget_messages();
+                known.mark_for_other_code(newest);
+                known.search(until);
+            });
+        });
+    }
+
+    /// Returns whether instances may be in backoff because the code of this process cannot execute
+    /// them.
+    pub(crate) fn holds_some(&self) -> bool {
+        let until = *self.held_until.lock();
+        until.is_some_and(|until| until > Instant::now().into_std())
+    }
+
+    /// Returns whether a due message is for an instance in such a backoff, and does not end it. A poll
+    /// for the message would find nothing to do.
+    pub(crate) fn holds_back(&self, message: &Message) -> bool {
+        let document = &message.stored.document;
+        self.queue.with(|queue, now| {
+            let known = queue.known(&document.instance_id);
+            queue.is_backed_off(&document.instance_id, now)
+                && known.is_some_and(|known| known.holds_back(document.visible_at, message.kind()))
+        })
+    }
+
     /// Ends a committed turn. `left` is the cached instance, if it is known.
     pub(crate) fn finish_committed(
         &self,
@@ -291,6 +338,7 @@ impl InstanceQueue {
         execution: u64,
     ) {
         self.end(turn, |known| {
+            known.clear_unfit();
             known.history = None;
             known.execution = (execution > 1).then_some(execution);
             known.cached = left.map(Arc::new);

@@ -215,6 +215,19 @@ impl<W: Work> Queue<W> {
         }
     }
 
+    /// Ends the processing of an item without a result, and starts a backoff.
+    pub(crate) fn finish_unable(
+        &mut self,
+        token: &str,
+        until: Instant,
+        now: Instant,
+        learn: impl FnOnce(&mut W::Known),
+    ) {
+        if let Some(claim) = self.end(token, now) {
+            self.back_off(&claim, until, now, learn);
+        }
+    }
+
     /// Removes a running item. Its slot is then in the phase of an attempt.
     pub(super) fn end(&mut self, token: &str, now: Instant) -> Option<Claim<W::Key>> {
         let held = self.held.remove(token)?;

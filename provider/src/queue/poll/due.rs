@@ -122,10 +122,7 @@ impl DueItems {
     }
 
     /// Adds the partition of a due item, if the item is overdue or belongs to the share.
-    pub(super) fn add(&mut self, found: Option<&Found>, share: &Share, range: PhysicalPartitionId) {
-        let Some(found) = found else {
-            return self.add_all(&range);
-        };
+    pub(super) fn add(&mut self, found: &Found, share: &Share, range: PhysicalPartitionId) {
         if let Some(due) = self.0.get_mut(&found.queue)
             && (found.is_overdue || share.has(&range, found.slot))
         {

@@ -19,11 +19,12 @@ use super::search::answered;
 use super::share::{Part, PolledQueue, Share};
 use crate::error::Result;
 use crate::queue::activities::Activities;
-use crate::queue::instances::Instances;
+use crate::queue::instances::{Instances, Message};
 use crate::queue::limits::Check;
 use crate::queue::{CONCURRENCY, Services};
 use crate::stored::documents::{
-    Durable, FIRST_DUE, LIMITS_PARTITION, Limits, LimitsKey, OutboxIntent, dispatch_slot,
+    Durable, FIRST_DUE, LIMITS_PARTITION, Limits, LimitsKey, OrchestratorItem, OutboxIntent,
+    dispatch_slot,
 };
 use crate::timing::{OVERDUE_AFTER, OVERDUE_SEARCH, PROBED_FROM};
 
@@ -121,21 +122,31 @@ impl ProbeState {
     }
 }
 
-/// Probes a single physical partition: one row proves that any item is due.
+/// Probes a single physical partition: one row proves that any item is due, unless the row belongs to
+/// an instance that waits for other code.
 async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> Result<DueItems> {
     let sent_at = Instant::now();
-    let query = query(services, &share.part_of_all(), &nothing).limit(1);
+    let most = if services.instances().holds_some() {
+        MAX_FOUND
+    } else {
+        1
+    };
+    let query = query(services, &share.part_of_all(), &nothing).limit(most);
     let rows = services.container().query(query).row_by_row().all().await?;
-    Ok(match rows.into_iter().next() {
-        None => {
-            services.queues.limits.checked(sent_at);
-            nothing
-        }
-        Some(row) => {
-            // Limits are applied; what else is due is unknown then, and polled.
-            let _found = classify(services, row);
-            nothing.all(&Due::Anywhere)
-        }
+    let is_all = rows.len() < most as usize;
+    if rows.is_empty() {
+        services.queues.limits.checked(sent_at);
+    }
+    // Limits are applied; what else is due is unknown then, and polled.
+    let classes: Vec<_> = rows
+        .into_iter()
+        .map(|row| classify(services, row))
+        .collect();
+    let is_held_back = |class: &Class| matches!(class, Class::HeldBack);
+    Ok(if is_all && classes.iter().all(is_held_back) {
+        nothing
+    } else {
+        nothing.all(&Due::Anywhere)
     })
 }
 
@@ -166,7 +177,11 @@ async fn probe_each(
     }
     for (range, rows, has_more) in answers {
         for row in rows {
-            due.add(classify(services, row).as_ref(), share, range.clone());
+            match classify(services, row) {
+                Class::Found(found) => due.add(&found, share, range.clone()),
+                Class::Unknown => due.add_all(&range),
+                Class::HeldBack => {}
+            }
         }
         if has_more {
             due.add_all(&range);
@@ -191,34 +206,52 @@ fn query(services: &Services, part: &Part<'_>, asked: &DueItems) -> Query<Durabl
     Query::across_partitions().filter(changed | due)
 }
 
-/// Classifies a due document; `None` stands for an unknown one.
-fn classify(services: &Services, row: Result<Stored<Durable>, Unreadable>) -> Option<Found> {
+/// The use of a due document.
+enum Class {
+    Found(Found),
+    /// A message for an instance that waits for other code. A poll would not use it.
+    HeldBack,
+    Unknown,
+}
+
+fn classify(services: &Services, row: Result<Stored<Durable>, Unreadable>) -> Class {
+    let mut document = None;
+    let Ok(row) = row.map(|row| row.map(|found| document = Some(found))) else {
+        return Class::Unknown;
+    };
     let overdue = services.store.now() - OVERDUE_AFTER;
-    let (queue, slot, is_overdue) = match row.ok()?.document {
-        Durable::OrchestratorItem(item) => (
-            PolledQueue::Orchestrations,
-            item.dispatch_slot,
-            item.visible_at <= overdue,
-        ),
-        Durable::WorkerItem(item) => (
+    let (queue, slot, is_overdue) = match document {
+        Some(Durable::OrchestratorItem(item)) => {
+            let (slot, visible_at) = (item.dispatch_slot, item.visible_at);
+            if is_held_back(services, row.map(|()| item)) {
+                return Class::HeldBack;
+            }
+            (PolledQueue::Orchestrations, slot, visible_at <= overdue)
+        }
+        Some(Durable::WorkerItem(item)) => (
             PolledQueue::Activities,
             item.dispatch_slot,
             item.visible_at <= overdue,
         ),
-        Durable::OutboxIntent(intent) => (
+        Some(Durable::OutboxIntent(intent)) => (
             PolledQueue::Intents,
             dispatch_slot(&intent.instance_id),
             intent.created_at <= overdue - services.delivery.reconciler_age,
         ),
-        Durable::Limits(limits) => {
+        Some(Durable::Limits(limits)) => {
             services.queues.apply_limits(&limits);
-            return None;
+            return Class::Unknown;
         }
-        _ => return None,
+        _ => return Class::Unknown,
     };
-    Some(Found {
+    Class::Found(Found {
         queue,
         slot,
         is_overdue,
     })
+}
+
+fn is_held_back(services: &Services, item: Stored<OrchestratorItem>) -> bool {
+    let instances = services.instances();
+    instances.holds_some() && instances.holds_back(&Message::read(item, Instant::now()))
 }

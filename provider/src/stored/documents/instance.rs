@@ -113,6 +113,10 @@ pub struct Instance {
     /// The operator's pause. While there is one, no turn and no activity of the instance starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<OperatorAction>,
+    /// Why the instance is held: the code of the runtimes that took its turn cannot execute it. The
+    /// next commit removes it. Versions that do not know it try the turn again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Hold>,
     /// The request units that the instance has been charged, without its last commit. Absent on
     /// instances that older versions have written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -267,4 +271,70 @@ pub struct OperatorAction {
     pub by: String,
     /// What was changed, in words.
     pub what: String,
+}
+
+/// Why an instance is held. Its messages stay queued, and no attempt counts.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Hold {
+    /// The time from which on the instance has been held.
+    pub since: Timestamp,
+    /// The kind of the reason.
+    pub cause: HoldCause,
+    /// The orchestration that was to be executed.
+    pub orchestration: String,
+    /// Its version, unless the runtime was to choose one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The recorded event at which the code decides otherwise, if only one event can be meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<u64>,
+    /// The reason in duroxide's words, encoded like a payload, because it may quote an input.
+    pub reason: String,
+    /// The runtime that could not execute the turn: its machine, process and a random number, or its
+    /// name in the membership.
+    pub by: String,
+}
+
+impl Hold {
+    /// Returns what continues the instance, without a rewind.
+    pub(crate) fn cure(&self) -> String {
+        let orchestration = &self.orchestration;
+        match (self.cause, self.event) {
+            (HoldCause::Unregistered, _) => {
+                format!("it continues when a runtime registers `{orchestration}`, without a rewind")
+            }
+            (_, Some(event)) => format!(
+                "it continues with code that replays it, without a rewind; \
+                 for the deployed code fork it at event {event}"
+            ),
+            (_, None) => "it continues with code that replays it, without a rewind; \
+                 `instances replay` names the event at which to fork it for the deployed code"
+                .to_owned(),
+        }
+    }
+}
+
+/// The kind of the reason why an instance is held.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub enum HoldCause {
+    /// The code makes other decisions than the recorded ones.
+    Nondeterminism,
+    /// The orchestration, or its version, is not registered.
+    Unregistered,
+    /// A cause of a newer version.
+    #[serde(other)]
+    Other,
+}
+
+impl HoldCause {
+    /// Returns the stored text.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Nondeterminism => "nondeterminism",
+            Self::Unregistered => "unregistered",
+            Self::Other => "other",
+        }
+    }
 }

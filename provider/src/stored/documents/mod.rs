@@ -28,7 +28,7 @@ pub use chunk::{Chunk, ChunkKey, Chunked, Spill, SpillKey, Text};
 pub(crate) use document_header::DocumentHeader;
 pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey, dropped_events};
 pub use inbox::{InboxRecord, InboxRecordKey};
-pub use instance::{Instance, InstanceKey, OperatorAction, Status};
+pub use instance::{Hold, HoldCause, Instance, InstanceKey, OperatorAction, Status};
 pub use kv::{
     KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey, KeyValuePack, KeyValuePackKey,
     PackedKeyValues,

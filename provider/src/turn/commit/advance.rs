@@ -33,6 +33,7 @@ pub(super) fn advance(
     instance.locked_until = None;
     instance.commit_token = Some(turn.token.clone());
     instance.updated_at = now;
+    instance.held = None;
     remove_attempts(&mut instance.attempts, &turn.messages);
     if result.execution_id > instance.current_execution_id {
         start_execution(&mut instance, result.execution_id, now);

@@ -13,7 +13,9 @@ mod send;
 use cdb_client::machine_now;
 use duroxide::{Event, EventKind};
 use metrics::counter;
+use tokio::sync::MutexGuard;
 
+use super::hold::{self, Ended};
 use crate::delivery;
 use crate::error::{Error, Result};
 use crate::queue::Services;
@@ -29,7 +31,11 @@ use outgoing::Origin;
 use plan::{PlanContext, plan};
 
 /// Implements `Provider::ack_orchestration_item`.
-pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnResult) -> Result<()> {
+pub(crate) async fn commit(
+    services: &Services,
+    token: &str,
+    mut result: TurnResult,
+) -> Result<Ended> {
     let shared = services.instances().local().running(token)?;
     let mut turn = shared.lock().await;
     if !turn.holds(services.store.now()) {
@@ -39,20 +45,36 @@ pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnRes
     if let Some(rejected) = turn.rejected.take() {
         rejected.complete(&mut result);
     }
+    if let Some(reason) = hold::nondeterminism(services, &result) {
+        let Some(cancelled) = hold::cancelled(services, &turn)? else {
+            hold::hold(services, &mut turn, reason).await;
+            return Ok(Ended::Held);
+        };
+        result = cancelled;
+    }
+    commit_locked(services, turn, &mut result).await
+}
+
+/// Commits a turn that this process holds, and delivers its messages.
+pub(super) async fn commit_locked(
+    services: &Services,
+    mut turn: MutexGuard<'_, Turn>,
+    result: &mut TurnResult,
+) -> Result<Ended> {
     // The process is alive: its dispatchers must not take the turn over when a renewal is slow.
     let until = services.store.now() + COMMIT_TIME;
     let until = services.store.local_time(until);
-    services.instances().local().extend(token, until);
+    services.instances().local().extend(&turn.token, until);
     let instance_id = turn.instance.document.instance_id.clone();
     let charge = services.ledger.take(&instance_id);
-    let send = plan_and_send(services, &mut turn, &mut result, charge);
+    let send = plan_and_send(services, &mut turn, result, charge);
     let intents = match services.ledger.charge(&instance_id, send).await {
         Ok(intents) => intents,
         Err(error) => {
             services.ledger.note(&instance_id, charge);
             if !error.is_retryable() && !turn.ended {
                 // The runtime fails the orchestration with this error, in a second commit.
-                turn.rejected = Some(RejectedCommit::of(turn.history.as_ref().ok(), &result));
+                turn.rejected = Some(RejectedCommit::of(turn.history.as_ref().ok(), result));
             }
             return Err(error);
         }
@@ -60,7 +82,7 @@ pub(crate) async fn commit(services: &Services, token: &str, mut result: TurnRes
     let caller = turn.caller;
     drop(turn);
     delivery::deliver_all(services, intents, caller).await;
-    Ok(())
+    Ok(Ended::Committed)
 }
 
 /// Commits the new course of a rewound or forked instance. Its payloads are encoded already.

@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 
 mod core_faults;
+mod deployments;
 mod partition_failover;
 mod promises;
 

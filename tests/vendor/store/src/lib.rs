@@ -47,6 +47,7 @@ async fn open(container: String) -> Result<SqliteProvider, String> {
     let account = cdb_provider::CosmosDBProviderConfig::from_env();
     let config = cdb_provider::CosmosDBProviderConfig {
         container,
+        on_nondeterminism: cdb_provider::OnNondeterminism::Fail,
         ..account.map_err(|error| error.to_string())?
     };
     let opened = SqliteProvider::open::<cdb_provider::documents::Durable>(config).await;
