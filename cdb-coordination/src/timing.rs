@@ -46,6 +46,8 @@ pub(crate) const TOO_LARGE: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
 /// The pause between two sends of a write with an unknown outcome.
 pub(crate) const RESEND_PAUSE: Duration = Duration::from_millis(50);
+/// The least time until the deadline for which such a write is sent again.
+pub(crate) const LEAST_SEND: Duration = Duration::from_secs(1);
 /// The pause between two attempts to store the form of a container.
 pub(crate) const AGREEMENT_PAUSE: Duration = Duration::from_millis(300);
 
