@@ -33,19 +33,23 @@ tokio::task_local! {
 ///     within_deadline(shop.deadline(), wait).await // then the next read fails
 /// }
 /// ```
-pub async fn within_deadline<T>(limit: Duration, call: impl Future<Output = T>) -> T {
-    let own = Instant::now().checked_add(limit);
-    let ends_at = match (own, inherited()) {
-        (Some(own), Some(outer)) => Some(own.min(outer)),
-        (own, outer) => own.or(outer),
-    };
-    ENDS_AT.scope(ends_at, call).await
+pub fn within_deadline<F: Future>(limit: Duration, call: F) -> impl Future<Output = F::Output> {
+    // Boxed, so that the futures of callers stay small.
+    let call = Box::pin(call);
+    async move {
+        let own = Instant::now().checked_add(limit);
+        let ends_at = match (own, inherited()) {
+            (Some(own), Some(outer)) => Some(own.min(outer)),
+            (own, outer) => own.or(outer),
+        };
+        ENDS_AT.scope(ends_at, call).await
+    }
 }
 
 /// Awaits a part of a call that its deadline does not limit: a read of what became of a write, or
 /// work that other calls wait for, too.
-pub async fn with_own_deadline<T>(part: impl Future<Output = T>) -> T {
-    ENDS_AT.scope(None, part).await
+pub fn with_own_deadline<F: Future>(part: F) -> impl Future<Output = F::Output> {
+    ENDS_AT.scope(None, Box::pin(part))
 }
 
 /// Returns the time until the end of the call of this task, or `Duration::MAX` if its requests have

@@ -11,7 +11,7 @@ use cdb_model::Container;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::lock::is_lost_race;
-use crate::timing::{LEAST_SEND, RESEND_PAUSE};
+use crate::timing::{RESEND_PAUSE, least_send};
 
 /// How often a write is sent while its outcome is unknown, unless it says otherwise.
 const MAX_SENDS: u32 = 4;
@@ -183,7 +183,7 @@ pub async fn execute_fenced<W: FencedWrite>(write: &mut W) -> Result<Fenced<W::A
             _ => Duration::MAX,
         };
         // With less time, its outcome would probably be unknown again.
-        if sends > 0 && left < LEAST_SEND {
+        if sends > 0 && left < least_send(deadline) {
             break;
         }
         sends += 1;

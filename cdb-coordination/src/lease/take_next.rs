@@ -17,7 +17,7 @@ use super::guard::LeaseGuard;
 use super::health::Event;
 use super::lock::confirm_lock;
 use crate::search::Rows;
-use crate::timing::LEAST_SEND;
+use crate::timing::least_send;
 
 /// How often candidates are queried again after competitors leased all of them.
 const ASKS: u32 = 4;
@@ -88,7 +88,10 @@ where
         let mut taken: Vec<(usize, LeaseGuard<C, D>)> = Vec::new();
         for ask in 0..ASKS {
             // Stop once any lease is held, so it does not age during another query.
-            if count == 0 || !taken.is_empty() || time_left() < LEAST_SEND {
+            if count == 0
+                || !taken.is_empty()
+                || time_left() < least_send(self.container.deadline())
+            {
                 break;
             }
             let found = self.candidates(&query, count, ask == 0).await?;

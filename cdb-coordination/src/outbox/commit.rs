@@ -12,7 +12,7 @@ use super::error::OutboxError;
 use super::retry::{Jitter, RetryPolicy};
 use super::streams::{Streams, Terms};
 use crate::message::{Address, Lifetimes, MessageDocument};
-use crate::timing::{LEAST_SEND, LOST_COMMIT};
+use crate::timing::{LOST_COMMIT, least_send};
 
 /// How often a commit is tried while other commits use the same streams, or answers are lost.
 const TRIES: u32 = 8;
@@ -59,7 +59,7 @@ where
             }
         }
         let left = deadline.saturating_sub(begun.elapsed());
-        if tries > 0 && left < LEAST_SEND {
+        if tries > 0 && left < least_send(deadline) {
             break;
         }
         let firsts = streams.next_numbers();

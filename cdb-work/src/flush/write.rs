@@ -60,7 +60,7 @@ impl Inner {
         let began = Instant::now();
         let mut heads = gate.lock().await;
         heads.check_since(began)?;
-        let flush = self.flush_all(partition, &mut heads);
+        let flush = Box::pin(self.flush_all(partition, &mut heads));
         let flushed = match time_left() {
             Duration::ZERO => flush.await,
             // Other callers wait for it.

@@ -6,16 +6,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerChange, FeedStart};
+use cdb_client::{BatchOutcome, Bootstrap, ContainerChange, Error, FeedStart};
 use cdb_coordination::{
-    ChangeFeedState, Criteria, DeadLetters, Leases, Message, MessageDocument, Messaging,
+    ChangeFeedState, Criteria, DeadLetters, Fenced, Leases, Message, MessageDocument, Messaging,
     MessagingConfig, Retrying, Side, Store, execute_once, execute_proven, feed_parts,
     feed_progress, reset_feed, versions_progress,
 };
 use cdb_model::{Batch, BulkBatch, Container, Document, Lease, Patch, Query, Timestamp};
 use cdb_work::{
-    ContainerArchive, Lane, NewEvent, NewWork, Partitions, WorkAdmin, WorkBatch, WorkConfig,
-    WorkCoordinator, WorkMessageKey,
+    ContainerArchive, Lane, NewEvent, NewWork, Partitions, Settlement, WorkAdmin, WorkBatch,
+    WorkConfig, WorkCoordinator, WorkError, WorkMessageKey,
 };
 use serde::{Deserialize, Serialize};
 
@@ -168,7 +168,7 @@ pub(super) const CALLS: &[Call] = calls! {
         "ContainerClient::update" => |w| w.shop.update(&key(), |thing| thing.state = fresh().number.to_string()),
         "ContainerClient::try_update" => |w| w.shop.try_update(&key(), |thing| {
             thing.state = fresh().number.to_string();
-            Ok::<_, cdb_client::Error>(())
+            Ok::<_, Error>(())
         }),
         "ContainerClient::soft_delete" => |w| w.shop.soft_delete(&ThingKey::new("here", 3)),
         "ContainerClient::restore" => |w| w.shop.restore(&ThingKey::new("here", 3)),
@@ -240,10 +240,7 @@ pub(super) const CALLS: &[Call] = calls! {
             guard.run(patch).await
         },
         "LeaseGuard::release" => |w| async move { lease(&w).await?.release().await },
-        "execute_proven" => |w| async move {
-            let new = fresh();
-            execute_proven(&w.shop, &batch(&new), &new.key()).await
-        },
+        "execute_proven" => |w| async move { place(&w).await },
         "execute_once" => |w| async move {
             let new = fresh();
             let took_place = |latest: cdb_client::ContainerClient<Shop>| async move {
@@ -294,9 +291,7 @@ pub(super) const CALLS: &[Call] = calls! {
         "WorkCoordinator::set_aside" => |w| async move { w.work().set_aside(10).await },
         "WorkCoordinator::forget_streams" => |w| async move { w.work().forget_streams(Duration::ZERO).await },
         "WorkCoordinator::shutdown" => |w| async move { w.work().shutdown().await },
-        "Immediate::store" => |w| async move {
-            w.work().immediate().store(NewWork::inbox("stream", fresh().number.to_string())).await
-        },
+        "Immediate::store" => |w| async move { store_work(&w).await },
         "Scoped::commit" => |w| async move {
             use cdb_work::FlushStrategy as _;
             let scope = w.work().scoped();
@@ -329,6 +324,18 @@ pub(super) const CALLS: &[Call] = calls! {
         "EventStore::version" => |w| async move { w.work().events().version("stream").await },
     }
 };
+
+/// Creates a thing in a batch.
+pub(super) async fn place(world: &World) -> Result<Fenced<BatchOutcome<Shop>>, Error> {
+    let new = fresh();
+    execute_proven(&world.shop, &batch(&new), &new.key()).await
+}
+
+/// Stores a message of ordered work.
+pub(super) async fn store_work(world: &World) -> Result<Settlement, WorkError> {
+    let new = NewWork::inbox("stream", fresh().number.to_string());
+    world.work().immediate().store(new).await
+}
 
 fn dead(world: &World) -> DeadLetters<Shop> {
     DeadLetters::new(world.shop.clone(), MessagingConfig::default())
@@ -399,8 +406,6 @@ pub(super) const LEFT_OUT: &[(&str, &str)] = &[
     ("MessageContext::run", "sends nothing"),
     ("SharedCall::run", "sends what its caller sends"),
     ("SimulatedTime::in_real_time", "for tests"),
-    ("with_own_deadline", "sends what its caller sends"),
-    ("within_deadline", "sends what its caller sends"),
     ("confirm_lock", "a read"),
     ("execute_fenced", "as `execute_proven`"),
     ("keep", "as `LeaseGuard::run`"),
