@@ -100,7 +100,8 @@ pub enum ErrorKind {
     TooLarge,
     /// The request units did not suffice (429) until the deadline.
     Throttled,
-    /// The physical partition was split or merged during the read; start the read again.
+    /// The physical partition that the request names was split or merged during the read; start the
+    /// read again.
     PartitionSplit,
     /// The service did not process the request in time (408, 410, 449, 5xx, no connection, no
     /// answer).

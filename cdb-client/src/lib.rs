@@ -72,6 +72,7 @@
 
 mod account;
 mod background;
+mod call_deadline;
 mod client;
 mod clock;
 mod config;
@@ -122,6 +123,7 @@ pub use {async_trait::async_trait, bytes, http};
 
 pub use account::{Account, Region};
 pub use background::BackgroundConfig;
+pub use call_deadline::{time_left, with_own_deadline, within_deadline};
 pub use client::{CosmosClient, DatabaseClient};
 pub use clock::machine_now;
 pub use config::CosmosClientBuilder;

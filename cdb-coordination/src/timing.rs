@@ -46,6 +46,8 @@ pub(crate) const TOO_LARGE: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
 /// The pause between two sends of a write with an unknown outcome.
 pub(crate) const RESEND_PAUSE: Duration = Duration::from_millis(50);
+/// The least time until the deadline for which such a write is sent again, of the default deadline.
+pub(crate) const LEAST_SEND: Duration = Duration::from_secs(1);
 /// The pause between two attempts to store the form of a container.
 pub(crate) const AGREEMENT_PAUSE: Duration = Duration::from_millis(300);
 
@@ -88,6 +90,11 @@ pub(crate) const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 /// The longest retention, about 17 years: the record of a stream has the longest time to live that
 /// the service knows.
 pub(crate) const LONGEST_RETENTION: Duration = Duration::from_secs(i32::MAX as u64 / 4 - 1);
+
+/// Returns the least time until a deadline for which a write is sent again.
+pub(crate) fn least_send(deadline: Duration) -> Duration {
+    LEAST_SEND.min(deadline / 30)
+}
 
 const fn at_most(short: Duration, long: Duration) -> bool {
     short.as_nanos() <= long.as_nanos()

@@ -18,6 +18,7 @@ use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;
 
+use crate::call_deadline::time_left;
 use crate::container::batch::repeat_of;
 use crate::container::context::ContainerContext;
 use crate::container::handle::ContainerClient;
@@ -102,7 +103,9 @@ impl<C: Container> ContainerClient<C> {
         wait: Wait,
     ) -> Vec<Result<OperationResult>> {
         let pipeline = &self.context.pipeline;
-        let (mut deadline, mut backoff) = (pipeline.retry_config().deadline, pipeline.backoff());
+        let longest = time_left();
+        let mut deadline = pipeline.retry_config().deadline.min(longest);
+        let mut backoff = pipeline.backoff();
         let mut slow = pipeline.slow_backoff();
         let started = Instant::now();
         let mut results: BTreeMap<usize, Result<OperationResult>> = BTreeMap::new();
@@ -117,7 +120,7 @@ impl<C: Container> ContainerClient<C> {
             let round = self.context.bulk_round(&sending, &pending).await;
             // The wait of background work is not part of the time for its attempts.
             let waited = Duration::from_millis(sending.waited.swap(0, Ordering::Relaxed));
-            deadline = deadline.saturating_add(waited);
+            deadline = deadline.saturating_add(waited).min(longest);
             let retry_after = round.iter().filter_map(|tried| tried.retry_after).max();
             let is_moving = round.iter().any(|tried| tried.is_moving);
             let retried = round.iter().filter(|tried| tried.retry);

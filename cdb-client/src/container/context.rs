@@ -7,9 +7,10 @@ use bytes::Bytes;
 use cdb_model::{ETag, PartitionKey};
 use http::Method;
 use serde::Deserialize;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::background::Work;
+use crate::call_deadline::{time_left, with_own_deadline};
 use crate::container::unique_keys::UniqueKeys;
 use crate::error::{Error, ErrorKind, Result};
 use crate::governor::{Admission, Governor};
@@ -135,7 +136,8 @@ impl ContainerContext {
         if self.work == Work::Foreground || kind.is_metadata() {
             return None;
         }
-        Some(self.governor.admit().await)
+        // After the deadline of its call, the request is not sent.
+        timeout(time_left(), self.governor.admit()).await.ok()
     }
 
     /// Sends an admitted request.
@@ -328,7 +330,10 @@ impl ContainerContext {
             let ping = watch_stall(async move { context.ping(&key).await });
             let patience = self.health.patience(&range, Class::Points);
             let patience = patience.saturating_sub(head_start);
-            let _answer = self.health.within(&range, patience, ping).await;
+            let _answer = self
+                .health
+                .within(&range, Class::Points, patience, ping)
+                .await;
             if let Some(backoff) = self.health.backoff_of(&range) {
                 return backoff;
             }
@@ -372,7 +377,12 @@ impl ContainerContext {
         );
     }
 
+    /// Lists the ranges for all callers that wait for them, so not within the deadline of this one.
     async fn list_ranges(&self) -> Result<RangeMap> {
+        with_own_deadline(self.list_complete_ranges()).await
+    }
+
+    async fn list_complete_ranges(&self) -> Result<RangeMap> {
         let mut attempts = 0;
         loop {
             attempts += 1;

@@ -153,6 +153,11 @@ impl<C: Container> ContainerClient<C> {
         )))
     }
 
+    /// Returns the deadline of a request: [`RetryConfig::deadline`](crate::RetryConfig::deadline).
+    pub fn deadline(&self) -> Duration {
+        self.context.pipeline.retry_config().deadline
+    }
+
     /// Returns which physical partitions answer, as all requests to this container have found.
     pub fn health(&self) -> &PartitionHealth {
         &self.context.health

@@ -54,6 +54,8 @@ pub(super) struct Known {
     throttled: [Circuit; Class::ALL.len()],
     /// The deadlines of requests while other partitions answer.
     patience: [Patience; Class::ALL.len()],
+    /// Until when a request may go on after its deadline.
+    goes_on: [Option<Instant>; Class::ALL.len()],
 }
 
 impl Known {
@@ -62,6 +64,7 @@ impl Known {
             silence: Circuit::new(now),
             throttled: [Circuit::new(now); Class::ALL.len()],
             patience: [Patience::default(); Class::ALL.len()],
+            goes_on: [None; Class::ALL.len()],
         }
     }
 
@@ -72,6 +75,17 @@ impl Known {
     /// Returns the deadline of a request of this class while other partitions answer.
     pub(super) fn patience(&self, class: Class, now: Instant) -> Duration {
         self.patience[class as usize].at(now)
+    }
+
+    /// Whether a request may go on after its deadline, until this time. One at a time does: it tells
+    /// how long the partition takes, and more would only burden a partition that throttles them.
+    pub(super) fn lets_go_on(&mut self, class: Class, now: Instant, until: Instant) -> bool {
+        let goes_on = &mut self.goes_on[class as usize];
+        let is_first = goes_on.is_none_or(|end| end <= now);
+        if is_first {
+            *goes_on = Some(until);
+        }
+        is_first
     }
 
     /// Notes an answer of the partition, and the time that it took. `is_throttled` says that it is a
@@ -86,6 +100,7 @@ impl Known {
         self.silence = Circuit::new(now);
         if !is_throttled {
             self.patience[class as usize].note(took, now);
+            self.goes_on[class as usize] = None;
             self.throttled(class).state = State::Closed;
         }
     }

@@ -165,8 +165,8 @@ impl PartitionHealth {
     }
 
     /// Awaits a read of a partition. It has a deadline while other partitions answer: a second, or
-    /// twice the time of a recent slow answer. After the deadline it goes on without its caller,
-    /// because its answer tells a slow partition from a silent one.
+    /// twice the time of a recent slow answer. After the deadline, one such read at a time goes on without
+    /// its caller, because its answer tells a slow partition from a silent one.
     ///
     /// # Errors
     /// When the request fails; [`Unavailable`](ErrorKind::Unavailable) after the deadline.
@@ -177,13 +177,14 @@ impl PartitionHealth {
         read: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         let patience = self.patience(range, class);
-        self.within(range, patience, read).await
+        self.within(range, class, patience, read).await
     }
 
     /// As [`in_time`](Self::in_time), with this deadline.
     pub(crate) async fn within<T: Send + 'static>(
         &self,
         range: &PhysicalPartitionId,
+        class: Class,
         patience: Duration,
         read: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
@@ -195,11 +196,19 @@ impl PartitionHealth {
         if let Ok(answered) = timeout(patience, &mut read).await {
             return answered;
         }
-        let goes_on = timeout(GOES_ON, read);
-        tokio::spawn(goes_on);
+        if self.lets_go_on(range, class) {
+            tokio::spawn(timeout(GOES_ON, read));
+        }
         self.failed(range, sent_at, LONGEST);
         let message = format!("physical partition {range} did not answer within {patience:?}");
         Err(Error::new(ErrorKind::Unavailable, message))
+    }
+
+    fn lets_go_on(&self, range: &PhysicalPartitionId, class: Class) -> bool {
+        let now = Instant::now();
+        let mut circuits = self.circuits();
+        let known = circuits.get_mut(range);
+        known.is_some_and(|known| known.lets_go_on(class, now, now + GOES_ON))
     }
 
     pub(crate) fn patience(&self, range: &PhysicalPartitionId, class: Class) -> Duration {

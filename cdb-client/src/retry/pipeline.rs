@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
 use crate::background::BackgroundConfig;
+use crate::call_deadline::time_left;
 use crate::clock::ServiceClock;
 use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{CallDetails, Error, ErrorKind, Result};
@@ -81,6 +82,8 @@ pub(super) struct Call<'a> {
     started: Instant,
     /// The time for all attempts.
     deadline: Duration,
+    /// The most time for all attempts: the request belongs to a call with a deadline.
+    longest: Duration,
     attempts: u32,
     charge: f64,
     unknown_outcome: bool,
@@ -175,6 +178,7 @@ impl Pipeline {
 
     /// Creates the state of a call before its first attempt.
     pub(super) fn call<'a>(&self, request: &'a Request, observers: Observers<'a>) -> Call<'a> {
+        let longest = time_left();
         Call {
             request,
             sessions: observers.sessions,
@@ -183,7 +187,8 @@ impl Pipeline {
             is_background: observers.is_background,
             activity_id: Uuid::new_v4().to_string(),
             started: Instant::now(),
-            deadline: self.parts.retry.deadline,
+            deadline: self.parts.retry.deadline.min(longest),
+            longest,
             attempts: 0,
             charge: 0.0,
             unknown_outcome: false,
@@ -200,6 +205,10 @@ impl Pipeline {
     }
 
     async fn send_with_retries(&self, call: &mut Call<'_>) -> Result<Accepted> {
+        if call.longest.is_zero() {
+            let message = "the request was not sent, because the deadline of its call has passed";
+            return Err(Error::new(ErrorKind::Unavailable, message.to_owned()));
+        }
         loop {
             call.attempts += 1;
             call.tries.granted = self.has_granted(call.request.kind);
@@ -482,7 +491,7 @@ impl Call<'_> {
         let kind = self.request.kind;
         if status.code == 429 && kind.is_metadata() && kind != OperationKind::ReadPhysicalPartitions
         {
-            self.deadline = self.deadline.max(retry.opening_deadline);
+            self.deadline = self.deadline.max(retry.opening_deadline).min(self.longest);
         }
     }
 
@@ -495,8 +504,10 @@ impl Call<'_> {
             && throttled
         {
             let begun = Instant::now();
-            drop(governor.admit().await);
-            self.deadline = self.deadline.saturating_add(begun.elapsed());
+            // Without an admission, the next attempt is the last one.
+            drop(timeout(time_left(), governor.admit()).await);
+            let deadline = self.deadline.saturating_add(begun.elapsed());
+            self.deadline = deadline.min(self.longest);
         }
     }
 
@@ -513,7 +524,13 @@ impl Call<'_> {
     fn refused(&self, answer: Result<Response, TransportError>) -> Error {
         match answer {
             Ok(response) => {
-                let kind = ErrorKind::of_status(response.status);
+                let kind = match ErrorKind::of_status(response.status) {
+                    // The caller has not chosen the partition, so another map would not help.
+                    ErrorKind::PartitionSplit if !self.tries.addressed_to_range => {
+                        ErrorKind::Unavailable
+                    }
+                    kind => kind,
+                };
                 let error =
                     Error::new(kind, response.message()).with_call(self.details(Some(&response)));
                 match response.failed_operation {

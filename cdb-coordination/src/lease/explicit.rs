@@ -4,8 +4,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
-use cdb_model::{Container, KnownPartition, Leasable, Lease, MemberOf, Patch, Stored, Target};
+use cdb_client::{ContainerClient, within_deadline};
+use cdb_model::{
+    Address, Container, KnownPartition, Leasable, Lease, MemberOf, Patch, Stored, Target,
+};
 use derive_where::derive_where;
 use tokio::time::Instant;
 
@@ -109,7 +111,14 @@ where
         T: Target<Document = D>,
         T::Partition: KnownPartition,
     {
-        let address = target.address();
+        let attempts = self.try_acquire(target.address());
+        within_deadline(self.container.deadline(), attempts).await
+    }
+
+    async fn try_acquire<P: KnownPartition>(
+        &self,
+        address: Address<D, P>,
+    ) -> Result<LeaseGuard<C, D>, LeaseError> {
         let mut container = self.container.clone();
         for _ in 0..ATTEMPTS {
             let Some(seen) = container.read(address.clone()).await? else {
@@ -177,7 +186,14 @@ where
         T: Target<Document = D>,
         T::Partition: KnownPartition,
     {
-        let address = target.address();
+        let attempts = self.try_break(target.address());
+        within_deadline(self.container.deadline(), attempts).await
+    }
+
+    async fn try_break<P: KnownPartition>(
+        &self,
+        address: Address<D, P>,
+    ) -> Result<Option<Lease>, LeaseError> {
         let container = self.container.latest_committed();
         for _ in 0..ATTEMPTS {
             let Some(seen) = container.read(address.clone()).await? else {

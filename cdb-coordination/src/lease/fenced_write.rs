@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Error};
+use cdb_client::{ContainerClient, Error, with_own_deadline, within_deadline};
 use cdb_model::Container;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::lock::is_lost_race;
-use crate::timing::RESEND_PAUSE;
+use crate::timing::{RESEND_PAUSE, least_send};
 
 /// How often a write is sent while its outcome is unknown, unless it says otherwise.
 const MAX_SENDS: u32 = 4;
@@ -44,7 +44,8 @@ pub trait FencedWrite: Send {
     }
 
     /// Prepares the send after `sends` others. Returns the timeout of the send, or `None` to stop
-    /// sending. By default a write is sent four times, without a timeout of its own.
+    /// sending. By default a write is sent up to four times without a timeout (`Duration::MAX`), all
+    /// within the deadline of one request.
     ///
     /// A holder of a lock renews it here, returns a third of the lock time, and `None` after the
     /// lock has ended. The renewal moves the version, so it prepares the same write under the new
@@ -174,10 +175,19 @@ pub enum Fenced<A> {
 /// ```
 pub async fn execute_fenced<W: FencedWrite>(write: &mut W) -> Result<Fenced<W::Answer>, W::Error> {
     let latest = write.container().latest_committed();
+    let (deadline, begun) = (latest.deadline(), Instant::now());
     let (mut sends, mut is_open, mut last) = (0, false, None);
     while let Some(time) = write.prepare(sends).await? {
+        let left = match time {
+            Duration::MAX => deadline.saturating_sub(begun.elapsed()),
+            _ => Duration::MAX,
+        };
+        // With less time, its outcome would probably be unknown again.
+        if sends > 0 && left < least_send(deadline) {
+            break;
+        }
         sends += 1;
-        let mut refusal = match timeout(time, write.send()).await {
+        let mut refusal = match timeout(time, within_deadline(left, write.send())).await {
             Ok(Ok(answer)) => return Ok(Fenced::Committed(Some(answer))),
             Ok(Err(error)) if !error.is_ambiguous() => Some(error),
             Ok(Err(error)) => {
@@ -192,7 +202,7 @@ pub async fn execute_fenced<W: FencedWrite>(write: &mut W) -> Result<Fenced<W::A
         if let Some(error) = refusal.take_if(|error| !is_unclear(error)) {
             return Ok(Fenced::Refused(error));
         }
-        let found = match write.find_out(&latest).await {
+        let found = match with_own_deadline(write.find_out(&latest)).await {
             Ok(found) => found,
             Err(error) => {
                 return Err(match last {

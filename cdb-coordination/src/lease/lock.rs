@@ -6,7 +6,7 @@
 //! patch writes them. So documents with other lock fields (`lockToken`, `lockedUntil`) are locked
 //! by the same code as documents with a [`Lease`](cdb_model::Lease).
 
-use cdb_client::{ContainerClient, Error};
+use cdb_client::{ContainerClient, Error, with_own_deadline};
 use cdb_model::{Container, Document, ETag, Leasable, MemberOf, Patch, Stored, Timestamp};
 
 /// A document that one process at a time may own.
@@ -145,7 +145,7 @@ pub async fn confirm_lock<D: Lockable>(
         Ok(etag) => Ok(Some(etag)),
         Err(error) if error.is_ambiguous() => {
             // The lost answer is the more important error: the document may be locked.
-            let Ok(found) = read.await else {
+            let Ok(found) = with_own_deadline(read).await else {
                 return Err(error);
             };
             Ok(found
@@ -206,7 +206,8 @@ where
     match container.run(patch.at(held)).await {
         Ok(written) => Ok(Kept::Written(written.etag)),
         Err(error) if error.is_ambiguous() || error.is_precondition_failed() => {
-            let found = match container.latest_committed().read(held).await {
+            let latest = container.latest_committed();
+            let found = match with_own_deadline(latest.read(held)).await {
                 Err(_) if error.is_ambiguous() => return Err(error),
                 found => found?,
             };

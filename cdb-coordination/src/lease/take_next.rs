@@ -6,7 +6,7 @@
 //! for more candidates than it needs, and picks among them at random. Without collisions it returns
 //! to the oldest documents step by step.
 
-use cdb_client::{Error, OperationResult, PhysicalPartitionId};
+use cdb_client::{Error, OperationResult, PhysicalPartitionId, time_left, within_deadline};
 use cdb_model::{BulkBatch, Container, Fetch, Leasable, MemberOf, QueriedIn, Query, Scope, Stored};
 use futures::future::join_all;
 use uuid::Uuid;
@@ -17,6 +17,7 @@ use super::guard::LeaseGuard;
 use super::health::Event;
 use super::lock::confirm_lock;
 use crate::search::Rows;
+use crate::timing::least_send;
 
 /// How often candidates are queried again after competitors leased all of them.
 const ASKS: u32 = 4;
@@ -75,10 +76,22 @@ where
         query: Query<D>,
         count: usize,
     ) -> Result<Vec<LeaseGuard<C, D>>, LeaseError> {
+        let asks = self.ask_and_take(query, count);
+        within_deadline(self.container.deadline(), asks).await
+    }
+
+    async fn ask_and_take(
+        &self,
+        query: Query<D>,
+        count: usize,
+    ) -> Result<Vec<LeaseGuard<C, D>>, LeaseError> {
         let mut taken: Vec<(usize, LeaseGuard<C, D>)> = Vec::new();
         for ask in 0..ASKS {
             // Stop once any lease is held, so it does not age during another query.
-            if count == 0 || !taken.is_empty() {
+            if count == 0
+                || !taken.is_empty()
+                || time_left() < least_send(self.container.deadline())
+            {
                 break;
             }
             let found = self.candidates(&query, count, ask == 0).await?;

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Error};
+use cdb_client::{ContainerClient, Error, within_deadline};
 use cdb_model::{Container, MemberOf, Stored};
+use tokio::time::Instant;
 
 use super::batch::OutboxBatch;
 use super::error::OutboxError;
 use super::retry::{Jitter, RetryPolicy};
 use super::streams::{Streams, Terms};
 use crate::message::{Address, Lifetimes, MessageDocument};
-use crate::timing::LOST_COMMIT;
+use crate::timing::{LOST_COMMIT, least_send};
 
 /// How often a commit is tried while other commits use the same streams, or answers are lost.
 const TRIES: u32 = 8;
@@ -38,6 +39,7 @@ where
     let mut reader = container.clone();
     let mut open: Option<Unanswered> = None;
     let mut last = None;
+    let (deadline, begun) = (container.deadline(), Instant::now());
     let backoff = RetryPolicy::default().with_delays(LOST_COMMIT.0, LOST_COMMIT.1);
     for tries in 0..TRIES {
         if tries > 0 {
@@ -56,6 +58,10 @@ where
                 None => return Err(tried.error.into()),
             }
         }
+        let left = deadline.saturating_sub(begun.elapsed());
+        if tries > 0 && left < least_send(deadline) {
+            break;
+        }
         let firsts = streams.next_numbers();
         let terms = Terms {
             token: &token,
@@ -64,7 +70,8 @@ where
             lifetimes,
         };
         let prepared = streams.prepare(batch, &terms)?;
-        let error = match container.execute(&prepared.batch).await {
+        let execute = within_deadline(left, container.execute(&prepared.batch));
+        let error = match execute.await {
             Ok(outcome) => return Ok(prepared.sent(|index| outcome.etag(index).cloned())),
             Err(error) => error,
         };

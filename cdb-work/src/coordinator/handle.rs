@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
+use cdb_client::{ContainerClient, time_left, within_deadline};
 use tokio::time::Instant;
 
 use crate::config::WorkConfig;
@@ -140,6 +140,7 @@ impl WorkCoordinator {
             .map(|entry| self.inner.accept(entry))
             .collect();
         let places = taken.iter().filter_map(|taken| taken.place).collect();
+        let begun = Instant::now();
         self.inner.write_now(places).await;
         let mut settled = Vec::with_capacity(taken.len());
         for taken in taken {
@@ -147,7 +148,15 @@ impl WorkCoordinator {
         }
         let claimed = match batch.claim {
             0 => Vec::new(),
-            most => self.claim_from(batch.lane, most, Duration::ZERO).await,
+            most => {
+                let left = self
+                    .inner
+                    .container
+                    .deadline()
+                    .saturating_sub(begun.elapsed());
+                let claim = self.claim_from(batch.lane, most, Duration::ZERO);
+                within_deadline(left, claim).await
+            }
         };
         Processed { settled, claimed }
     }
@@ -201,9 +210,18 @@ impl WorkCoordinator {
         most: usize,
         wait: Duration,
     ) -> Vec<ClaimedWork> {
-        let lane = lane.into();
+        let longest = wait.max(self.inner.container.deadline());
+        let claim = self.claim_until(lane.into(), most, later(wait));
+        within_deadline(longest, claim).await
+    }
+
+    async fn claim_until(
+        &self,
+        lane: Option<Lane>,
+        most: usize,
+        deadline: Instant,
+    ) -> Vec<ClaimedWork> {
         let inner = &self.inner;
-        let deadline = later(wait);
         loop {
             let news = inner.news.notified();
             tokio::pin!(news);
@@ -216,7 +234,7 @@ impl WorkCoordinator {
                 return claimed;
             }
             let searched = inner.search().await;
-            if searched.found_some && !is_unstarted {
+            if searched.found_some && !is_unstarted && !time_left().is_zero() {
                 continue;
             }
             let now = Instant::now();

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use cdb_client::within_deadline;
+
 use super::admin::WorkAdmin;
 use super::handle::WorkCoordinator;
 use crate::error::WorkError;
@@ -54,7 +56,8 @@ impl WorkCoordinator {
         let before = self.inner.container.now() - at_rest.max(self.inner.config.remember);
         let mut forgotten = 0;
         for partition in self.partitions() {
-            forgotten += self.inner.forget_in(partition, before).await?;
+            let forget = self.inner.forget_in(partition, before);
+            forgotten += within_deadline(self.inner.container.deadline(), forget).await?;
         }
         Ok(forgotten)
     }

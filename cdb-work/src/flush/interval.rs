@@ -149,7 +149,12 @@ impl Shared {
         let deadline = later(self.config.last_flush);
         while let Ok(Err(error)) = tokio::time::timeout_at(deadline, self.flush()).await {
             tracing::warn!(%error, "the last entries were not written yet");
-            tokio::time::sleep(self.config.every.min(LAST_FLUSH_PAUSE)).await;
+            let pause = match error {
+                // Its requests were repeated already.
+                WorkError::Unanswered { .. } => LAST_FLUSH_PAUSE,
+                _ => self.config.every.min(LAST_FLUSH_PAUSE),
+            };
+            tokio::time::sleep(pause).await;
             // A flush that is cancelled at once would leave an unknown outcome.
             if Instant::now() >= deadline {
                 break;

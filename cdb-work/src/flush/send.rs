@@ -36,6 +36,8 @@ impl Inner {
             was_sent,
         };
         match execute_fenced(&mut sending).await {
+            // The earlier call may have written it.
+            Ok(Fenced::Refused(error)) if was_sent && error.is_transient() => Sent::Unknown(error),
             Ok(Fenced::Refused(error)) => Sent::Refused(error),
             Ok(Fenced::Unknown(Some(error))) | Err(error) => Sent::Unknown(error),
             // `find_out` reports no other writer, and a send without a timeout has an answer or an

@@ -5,6 +5,9 @@
 //! was cancelled, is sent again as it is before another one is planned. So nothing is written twice
 //! or reported as lost by mistake.
 
+use std::time::Duration;
+
+use cdb_client::{time_left, with_own_deadline};
 use cdb_model::BatchError;
 use tokio::time::Instant;
 
@@ -49,19 +52,33 @@ impl Inner {
     /// error.
     ///
     /// # Errors
-    /// When the service cannot be reached. Unwritten entries stay queued.
+    /// When the service cannot be reached, or could not by a flush that this one has waited for.
+    /// Unwritten entries stay queued.
     pub(crate) async fn flush_partition(&self, partition: u16) -> Result<(), WorkError> {
         let gate = self.gates.get(usize::from(partition));
         let Some(gate) = gate else { return Ok(()) };
+        let began = Instant::now();
         let mut heads = gate.lock().await;
+        heads.check_since(began)?;
+        let flush = Box::pin(self.flush_all(partition, &mut heads));
+        let flushed = match time_left() {
+            Duration::ZERO => flush.await,
+            // Other callers wait for it.
+            _ => with_own_deadline(flush).await,
+        };
+        heads.note_end(&flushed);
+        flushed
+    }
+
+    async fn flush_all(&self, partition: u16, heads: &mut Heads) -> Result<(), WorkError> {
         let newest = self.state().newest_entry();
         let mut most = usize::MAX;
         loop {
-            let mut flight = self.take_flight(partition, &mut heads, newest, most);
+            let mut flight = self.take_flight(partition, heads, newest, most);
             if flight.entries.is_empty() {
                 return Ok(());
             }
-            most = self.write(&mut flight, &mut heads).await?;
+            most = self.write(&mut flight, heads).await?;
             heads.limit(KNOWN_HEADS);
         }
     }

@@ -9,8 +9,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use cdb_model::{Batch, BatchError, Document as _, OperationIndex, Patch, Timestamp};
+use tokio::time::Instant;
 
 use super::queue::{NotedReport, Pending, PendingKind};
+use crate::error::WorkError;
 use crate::streams::documents::{
     EventHead, EventHeadKey, StreamEvent, Work, WorkMessage, WorkMessageKey, WorkPartition,
     WorkPartitionKey, WorkStream, WorkStreamKey,
@@ -28,9 +30,26 @@ pub(crate) struct Heads {
     pub(crate) events: HashMap<String, u64>,
     /// The batch whose outcome is unknown. It is sent again as it is before another one is planned.
     pub(crate) unproven: Option<Plan>,
+    /// The end of the last failed flush, and its error.
+    failure: Option<(Instant, WorkError)>,
 }
 
 impl Heads {
+    /// Notes the end of a flush.
+    pub(crate) fn note_end(&mut self, flushed: &Result<(), WorkError>) {
+        let error = flushed.as_ref().err().cloned();
+        self.failure = error.map(|error| (Instant::now(), error));
+    }
+
+    /// Fails a flush that began to wait before the end of a failed one: otherwise each caller would
+    /// wait in line for a failure of its own.
+    pub(crate) fn check_since(&self, began: Instant) -> Result<(), WorkError> {
+        match &self.failure {
+            Some((at, error)) if *at > began => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+
     /// Forgets the streams when more than `most` are known.
     pub(crate) fn limit(&mut self, most: usize) {
         if self.streams.len() + self.events.len() > most {

@@ -399,6 +399,10 @@ impl Inner {
             // The lease stays until it expires.
             Err(error) => {
                 tracing::debug!(index, %error, "a partition was not released; its lease expires");
+                if force {
+                    // Other callers of the shutdown do not wait for another attempt.
+                    let _given_up_before = self.give_up(index, fence);
+                }
             }
         }
     }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey, SimulatedTime};
-use cdb_coordination::{InMemoryLeaseProvider, Messaging};
+use cdb_coordination::{Fenced, InMemoryLeaseProvider, Messaging};
 use cdb_emulator::Emulator;
-use cdb_work::{Work, WorkCoordinator};
+use cdb_work::{Settlement, Work, WorkCoordinator};
 use futures::future::join_all;
 use tokio::time::{Instant, timeout};
 
@@ -215,6 +215,49 @@ async fn every_call_of_coordination_ends() {
 #[tokio::test(start_paused = true)]
 async fn every_call_of_ordered_work_ends() {
     judge("cdb-work").await;
+}
+
+/// The time of a fault that calls survive.
+const SHORT: Duration = Duration::from_secs(15);
+
+#[tokio::test(start_paused = true)]
+async fn a_write_survives_a_short_fault_and_is_unknown_after_a_long_one() {
+    let service = Service::start().await;
+    let world = service.process();
+    world.network.fail(Sent::Batch, Failure::Silent);
+    let unknown = match calls::place(&world).await {
+        Ok(Fenced::Unknown(error)) => error,
+        Err(error) => Some(error),
+        placed => panic!("{placed:?}"),
+    };
+    assert!(unknown.is_some_and(|error| error.is_ambiguous()));
+    let repair = async {
+        tokio::time::sleep(SHORT).await;
+        world.network.repair();
+    };
+    let (placed, ()) = tokio::join!(calls::place(&world), repair);
+    assert!(matches!(placed, Ok(Fenced::Committed(_))), "{placed:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_in_line_are_stored_once_after_a_short_fault() {
+    let service = Service::start().await;
+    let call = CALLS.iter().find(|call| call.name == "Immediate::store");
+    let world = service.world(call.expect("it is listed")).await;
+    world.network.fail(Sent::Batch, Failure::Silent);
+    let callers = join_all((0..10).map(|_| calls::store_work(&world)));
+    let repair = async {
+        tokio::time::sleep(SHORT).await;
+        world.network.repair();
+    };
+    let (stored, ()) = tokio::join!(callers, repair);
+    let sequences = stored.into_iter().map(|stored| match stored {
+        Ok(Settlement::Stored { sequence }) => sequence,
+        other => panic!("{other:?}"),
+    });
+    let sequences: BTreeSet<u64> = sequences.collect();
+    assert!(sequences.into_iter().eq(1..=10));
+    close(&world).await;
 }
 
 #[test]
