@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use tokio::time::Instant;
 
 tokio::task_local! {
@@ -33,17 +35,20 @@ tokio::task_local! {
 ///     within_deadline(shop.deadline(), wait).await // then the next read fails
 /// }
 /// ```
-pub fn within_deadline<F: Future>(limit: Duration, call: F) -> impl Future<Output = F::Output> {
-    // Boxed, so that the futures of callers stay small.
-    let call = Box::pin(call);
-    async move {
+pub fn within_deadline<'a, F>(limit: Duration, call: F) -> BoxFuture<'a, F::Output>
+where
+    F: Future<Output: Send> + Send + 'a,
+{
+    // Boxed as a trait object: the compiler need not look into it to see that callers are `Send`.
+    let call = call.boxed();
+    Box::pin(async move {
         let own = Instant::now().checked_add(limit);
         let ends_at = match (own, inherited()) {
             (Some(own), Some(outer)) => Some(own.min(outer)),
             (own, outer) => own.or(outer),
         };
         ENDS_AT.scope(ends_at, call).await
-    }
+    })
 }
 
 /// Awaits a part of a call that its deadline does not limit: a read of what became of a write, or
