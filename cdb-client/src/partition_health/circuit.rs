@@ -100,7 +100,8 @@ impl Known {
         self.silence = Circuit::new(now);
         if !is_throttled {
             self.patience[class as usize].note(took, now);
-            self.goes_on[class as usize] = None;
+            // Only a slow answer is that of a request that went on.
+            self.goes_on[class as usize].take_if(|_| took >= FIRST);
             self.throttled(class).state = State::Closed;
         }
     }
