@@ -249,7 +249,8 @@ async fn an_abandoned_turn_releases_its_lock_although_its_message_is_gone() {
         deleted.expect("the message is deleted");
     }
     let delay = Some(Duration::from_millis(1));
-    let abandoned = provider.abandon_orchestration_item(&token, delay, false);
+    // A delay with an attempt would hold the instance, whose orchestration no runtime has.
+    let abandoned = provider.abandon_orchestration_item(&token, delay, true);
     assert!(abandoned.await.is_err(), "its message is gone");
     let other = backend.provider().await;
     enqueue(&other, start("i")).await;

@@ -374,9 +374,10 @@ impl FencedWrite for Ack<'_> {
     async fn prepare(&mut self, sends: u32) -> Result<Option<Duration>> {
         self.batch = self.batch()?;
         self.is_sent = sends < MAX_SENDS;
-        // The client bounds the request. A send that arrives after the lock has expired is refused,
-        // which is an answer.
-        Ok((sends < MAX_SENDS).then_some(Duration::MAX))
+        // The client bounds each request, and the number of sends all of them: while the lock is
+        // renewed, the result of the activity is worth more than one deadline. A send that arrives
+        // after the lock has expired is refused, which is an answer.
+        Ok((sends < MAX_SENDS).then_some(self.services.container().deadline() * 2))
     }
 
     async fn send(&self) -> Result<BatchOutcome<Durable>, cdb_client::Error> {

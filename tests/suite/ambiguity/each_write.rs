@@ -82,7 +82,7 @@ async fn an_abandoned_turn_with_a_lost_answer_is_free() {
     lose(&backend, OperationKind::Batch);
     // Whether the call succeeds or not, the turn has ended here and is free for another runtime.
     let _said = provider
-        .abandon_orchestration_item(&token, Some(Duration::ZERO), false)
+        .abandon_orchestration_item(&token, None, false)
         .await;
     let other = backend.provider().await;
     let (item, token, attempt) = next_turn(&other, LOCK).await;
