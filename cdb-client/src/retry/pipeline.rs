@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, DATE, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 use tokio::sync::Semaphore;
@@ -160,10 +161,10 @@ impl Pipeline {
         let span = telemetry::call_span(request);
         let result = {
             use tracing::Instrument as _;
-            // Boxed, because every future of a caller contains it.
-            Box::pin(self.send_with_retries(&mut call))
-                .instrument(span.clone())
-                .await
+            // Boxed, because every future of a caller contains it. Without its type, so that the
+            // compiler need not look into it for every task that a caller spawns.
+            let sent: BoxFuture<'_, _> = Box::pin(self.send_with_retries(&mut call));
+            sent.instrument(span.clone()).await
         };
         telemetry::call_ended(
             &span,
