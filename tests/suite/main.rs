@@ -9,6 +9,7 @@ mod background_work;
 mod backlog;
 mod bad_input;
 mod book;
+mod breaker;
 mod busy_workers;
 mod carried_events;
 mod circles;
