@@ -129,9 +129,7 @@ async fn three_queues(ctx: OrchestrationContext, taken: String) -> Result<String
         let (a, b) = ctx
             .join2(ctx.dequeue_event("A"), ctx.dequeue_event("B"))
             .await;
-        return ctx
-            .continue_as_new(noted(&noted(&taken, &a), &b))
-            .await;
+        return ctx.continue_as_new(noted(&noted(&taken, &a), &b)).await;
     }
     let mut taken = taken;
     for number in 0..250 {
@@ -149,6 +147,7 @@ async fn rest(ctx: &OrchestrationContext, number: usize) {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "held; half a minute to minutes"]
 async fn breaker_untouched_queues_pass_many_executions_in_order() {
     let mut on = On::start().await;
     let all = OrchestrationRegistry::builder().register("Three", three_queues);
@@ -200,6 +199,7 @@ async fn impatient(ctx: OrchestrationContext, taken: String) -> Result<String, S
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "held; half a minute to minutes"]
 async fn breaker_lost_races_and_dropped_subscriptions_lose_no_event() {
     for early in [0, 150, 400] {
         let mut on = On::start().await;
@@ -258,16 +258,21 @@ async fn idle_rounds_with(count: usize, size: usize) {
     until_some(async || (on.delivered("i").await == count).then_some(())).await;
     on.raise("i", "Go").await;
     let output = on.output("i").await;
-    assert_eq!(output.split_whitespace().collect::<Vec<_>>(), numbers(count));
+    assert_eq!(
+        output.split_whitespace().collect::<Vec<_>>(),
+        numbers(count)
+    );
     on.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "held; half a minute to minutes"]
 async fn breaker_events_wait_through_executions_that_take_none() {
     idle_rounds_with(501, 0).await;
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "held; half a minute to minutes"]
 async fn breaker_large_events_wait_through_executions_that_take_none() {
     // More than the 2 MB of a batch together, and each more.
     idle_rounds_with(130, 110_000).await;
@@ -303,6 +308,7 @@ fn versioned(two: bool) -> OrchestrationRegistry {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "held; half a minute to minutes"]
 async fn breaker_events_wait_for_a_version_that_is_registered_later() {
     for (early, late, size) in [(0, 3, 0), (130, 200, 0), (250, 1, 0), (30, 30, 120_000)] {
         let mut on = On::start().await;
@@ -348,6 +354,7 @@ async fn rounds(ctx: OrchestrationContext, taken: String) -> Result<String, Stri
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "held; half a minute to minutes"]
 async fn breaker_events_of_a_paused_eternal_instance_are_taken_in_order() {
     for pauses in [1, 4] {
         let mut on = On::start().await;
@@ -400,6 +407,7 @@ async fn breaker_events_of_a_paused_eternal_instance_are_taken_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "held; half a minute to minutes"]
 async fn breaker_events_survive_kills_and_lost_answers() {
     for seed in 0..6 {
         let mut on = On::start().await;
@@ -512,68 +520,6 @@ async fn breaker_odd_names_and_ids_are_kept_apart() {
     on.stop().await;
 }
 
-async fn order_variant(seed: u64, faults: bool, kills: bool, begin_at: usize, runtimes: usize) -> bool {
-    let mut on = On::start().await;
-    let all = || {
-        OrchestrationRegistry::builder()
-            .register("Rounds", rounds)
-            .build()
-    };
-    for _ in 0..runtimes {
-        on.join(no_activities(), all()).await;
-    }
-    let emulator = on.backend.emulator().expect("an emulator");
-    emulator.change(|settings| settings.seed(seed)).unwrap();
-    if faults {
-        emulator.inject(
-            Fault::with_probability(Effect::DropAnswer, 0.1)
-                .on(OperationKind::Batch)
-                .on(OperationKind::Create),
-        );
-    }
-    for number in 0..100 {
-        if number == begin_at {
-            on.begin("i", "Rounds", "").await;
-        }
-        on.queue("i", "Orders", number.to_string()).await;
-        if number == 70 {
-            sleep(Duration::from_millis(500)).await;
-            if kills {
-                on.kill().await;
-                on.join(no_activities(), all()).await;
-            }
-        }
-    }
-    on.backend.emulator().unwrap().clear_faults();
-    on.queue("i", "Orders", "last").await;
-    let output = on.output("i").await;
-    let taken: Vec<_> = output.split_whitespace().collect();
-    let ok = taken == numbers(100);
-    if !ok {
-        println!("seed {seed} faults {faults} kills {kills} begin {begin_at} runtimes {runtimes}: {}", taken.join(" "));
-    }
-    on.stop().await;
-    ok
-}
-
-#[tokio::test(start_paused = true)]
-async fn breaker_order_variants() {
-    for seed in 0..3 {
-        for faults in [false, true] {
-            for kills in [false, true] {
-                for begin_at in [0, 40] {
-                    for runtimes in [1, 2] {
-                        if !faults && seed > 0 {
-                            continue;
-                        }
-                        order_variant(seed, faults, kills, begin_at, runtimes).await;
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// Takes all at once in the second execution.
 async fn at_once(ctx: OrchestrationContext, input: String) -> Result<String, String> {
     let (round, count) = input.split_once(' ').expect("two numbers");
@@ -589,8 +535,9 @@ async fn at_once(ctx: OrchestrationContext, input: String) -> Result<String, Str
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "violation: from 100 carried events on, the instance fails"]
 async fn breaker_carried_events_can_be_taken_in_one_turn() {
-    for count in [60, 99, 100, 163, 250] {
+    for count in [60, 99, 100, 250] {
         let mut on = On::start().await;
         let all = OrchestrationRegistry::builder().register("AtOnce", at_once);
         on.join(no_activities(), all.build()).await;
@@ -601,7 +548,11 @@ async fn breaker_carried_events_can_be_taken_in_one_turn() {
         until_some(async || (on.delivered("i").await == count).then_some(())).await;
         on.raise("i", "Go").await;
         let output = on.output_within("i", SECOND * 100).await;
-        println!("{count}: {:?}", output.is_ok());
+        let output = output.unwrap_or_else(|error| panic!("{count} events: {error}"));
+        assert_eq!(
+            output.split_whitespace().collect::<Vec<_>>(),
+            numbers(count)
+        );
         on.stop().await;
     }
 }
@@ -654,74 +605,60 @@ async fn alike(ctx: OrchestrationContext, input: String) -> Result<String, Strin
     if event == "last" {
         return Ok(count.to_string());
     }
-    assert!(event == "x" || event == format!("y{count}"), "{event} is not {count}");
+    assert!(
+        event == "x" || event == format!("y{count}"),
+        "{event} is not {count}"
+    );
     let next = ctx.continue_as_new(format!("{how} {}", count + 1)).await;
     drop(unused);
     next
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "violation: 25 to 33 of 150 equal events are lost at continue-as-new"]
 async fn breaker_events_that_are_alike_are_counted() {
+    let mut failures = Vec::new();
     for (how, same) in (0..5).flat_map(|how| [(how, true), (how, false)]) {
         let mut on = On::start().await;
         let all = OrchestrationRegistry::builder().register("Alike", alike);
         on.join(no_activities(), all.build()).await;
         on.begin("i", "Alike", &format!("{how} 0")).await;
         for number in 0..150 {
-            let data = if same { "x".to_owned() } else { format!("y{number}") };
+            let data = if same {
+                "x".to_owned()
+            } else {
+                format!("y{number}")
+            };
             on.queue("i", "Orders", data).await;
         }
         on.queue("i", "Orders", "last").await;
         until_some(async || (on.delivered("i").await == 151).then_some(())).await;
         on.raise("i", "Go").await;
         let output = on.output_within("i", SECOND * 900).await;
-        println!("{how} {same}: {output:?}");
         on.stop().await;
-    }
-}
-
-/// Events that a runtime has seen before the start exists are received in their order.
-async fn early(sleeps: u64, before: usize, after: usize, child: bool) -> String {
-    let mut on = On::start().await;
-    let all = OrchestrationRegistry::builder()
-        .register("Rounds", rounds)
-        .register("Parent", |ctx: OrchestrationContext, _: String| async move {
-            ctx.schedule_sub_orchestration_with_id("Rounds", "i", "")
-                .await
-        });
-    on.join(no_activities(), all.build()).await;
-    for number in 0..before {
-        on.queue("i", "Orders", number.to_string()).await;
-    }
-    sleep(Duration::from_millis(sleeps)).await;
-    for number in before..before + after {
-        on.queue("i", "Orders", number.to_string()).await;
-    }
-    if child {
-        on.begin("p", "Parent", "").await;
-    } else {
-        on.begin("i", "Rounds", "").await;
-    }
-    sleep(SECOND * 5).await;
-    on.queue("i", "Orders", "last").await;
-    let output = on.output("i").await;
-    on.stop().await;
-    output
-}
-
-#[tokio::test(start_paused = true)]
-async fn breaker_early_variants() {
-    for child in [false, true] {
-        for (before, after) in [(1, 1), (2, 1), (40, 10)] {
-            for sleeps in [0, 1, 20, 100, 500, 1000, 3000, 10_000] {
-                let output = early(sleeps, before, after, child).await;
-                let taken: Vec<_> = output.split_whitespace().collect();
-                if taken != numbers(before + after) {
-                    println!("child {child} {before}+{after} after {sleeps} ms: {output}");
-                }
-            }
+        if output.as_deref() != Ok("150") {
+            failures.push(format!("how {how}, equal {same}: {output:?}"));
         }
     }
+    assert!(failures.is_empty(), "of 150 events: {failures:#?}");
+}
+
+/// An event that a runtime has seen before the start exists is received before a later one.
+#[tokio::test(start_paused = true)]
+#[ignore = "violation: the later event is received first"]
+async fn breaker_events_before_the_start_keep_their_order() {
+    let mut on = On::start().await;
+    let all = OrchestrationRegistry::builder().register("Rounds", rounds);
+    on.join(no_activities(), all.build()).await;
+    on.queue("i", "Orders", "0").await;
+    // Any pause in which the runtime polls: from 1 ms to 10 s.
+    sleep(Duration::from_millis(20)).await;
+    on.queue("i", "Orders", "1").await;
+    on.begin("i", "Rounds", "").await;
+    sleep(SECOND * 5).await;
+    on.queue("i", "Orders", "last").await;
+    assert_eq!(on.output("i").await, "0 1 ");
+    on.stop().await;
 }
 
 /// What has run: each turn (also replayed ones) and each activity.
@@ -737,7 +674,9 @@ impl Log {
     fn since(&self, then: tokio::time::Instant) -> Vec<String> {
         let all = self.0.lock().unwrap();
         let since = all.iter().filter(|(at, _)| *at > then);
-        since.map(|(at, what)| format!("{what} after {:?}", *at - then)).collect()
+        since
+            .map(|(at, what)| format!("{what} after {:?}", *at - then))
+            .collect()
     }
 
     fn clear(&self) {
@@ -782,8 +721,11 @@ fn tree(log: &Log) -> OrchestrationRegistry {
             async move {
                 let id = ctx.instance_id();
                 let own = ctx.schedule_sub_orchestration("Ticker", ms.clone());
-                let named =
-                    ctx.schedule_sub_orchestration_with_id("Ticker", format!("{id}/k#1"), ms.clone());
+                let named = ctx.schedule_sub_orchestration_with_id(
+                    "Ticker",
+                    format!("{id}/k#1"),
+                    ms.clone(),
+                );
                 let mid = ctx.schedule_sub_orchestration("Mid", ms);
                 ctx.join(vec![own, named, mid]).await;
                 Ok(String::new())
@@ -840,7 +782,10 @@ async fn until_all_run(log: &Log, wanted: &[&str], what: &str) {
     let from = tokio::time::Instant::now();
     loop {
         let ran = log.since(from);
-        let runs = |one: &&&str| ran.iter().any(|line| line.starts_with("activity") && line.contains(**one));
+        let runs = |one: &&&str| {
+            ran.iter()
+                .any(|line| line.starts_with("activity") && line.contains(**one))
+        };
         if wanted.iter().filter(runs).count() == wanted.len() {
             return;
         }
@@ -851,6 +796,7 @@ async fn until_all_run(log: &Log, wanted: &[&str], what: &str) {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "held; half a minute to minutes"]
 async fn breaker_a_growing_tree_stands_still_after_its_pause() {
     // The tree grows all the time: pause it at any moment.
     let log = Log::default();
@@ -947,6 +893,7 @@ async fn two_operators(seed: u64) {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "held; half a minute to minutes"]
 async fn breaker_two_operators_stand_still_between_any_requests() {
     let from: u64 = std::env::var("SEED").map_or(0, |seed| seed.parse().unwrap());
     let count: u64 = std::env::var("COUNT").map_or(20, |seed| seed.parse().unwrap());
@@ -968,6 +915,7 @@ async fn partitions(provider: &CosmosDBProvider) -> BTreeSet<String> {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "violations of several kinds; minimal ones follow"]
 async fn breaker_deleted_trees_leave_nothing_and_run_nothing() {
     let log = Log::default();
     let mut on = On::start().await;
@@ -1029,6 +977,7 @@ async fn breaker_deleted_trees_leave_nothing_and_run_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "violation at `left`: cancellations of children that never start"]
 async fn breaker_cancelled_trees_end() {
     let log = Log::default();
     let mut on = On::start().await;
@@ -1059,7 +1008,10 @@ async fn breaker_cancelled_trees_end() {
         let tree = on.provider.get_instance_tree(&root).await.expect("a tree");
         for id in tree.all_ids {
             let status = on.client.get_orchestration_status(&id).await;
-            if !matches!(status, Ok(OrchestrationStatus::Failed { .. } | OrchestrationStatus::Completed { .. })) {
+            if !matches!(
+                status,
+                Ok(OrchestrationStatus::Failed { .. } | OrchestrationStatus::Completed { .. })
+            ) {
                 failures.push(format!("step {step}: `{id}` {status:?}"));
             }
         }
@@ -1076,6 +1028,7 @@ async fn breaker_cancelled_trees_end() {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "violation: the cancellation of a child that never started meets its next life"]
 async fn breaker_a_recreated_instance_is_not_cancelled_by_the_past() {
     let log = Log::default();
     let mut on = On::start().await;
@@ -1085,212 +1038,50 @@ async fn breaker_a_recreated_instance_is_not_cancelled_by_the_past() {
     cancelled.expect("cancelled");
     on.join(ticks(&log), tree(&log)).await;
     let ended = on.client.wait_for_orchestration("root", SECOND * 60).await;
-    assert!(matches!(ended, Ok(OrchestrationStatus::Failed { .. })), "{ended:?}");
+    assert!(
+        matches!(ended, Ok(OrchestrationStatus::Failed { .. })),
+        "{ended:?}"
+    );
     sleep(SECOND * 60).await;
     let deleted = on.provider.delete_instance("root", false).await;
     deleted.expect("deleted");
     let left = partitions(&on.provider).await;
-    println!("left {left:?}");
     sleep(SECOND * 120).await;
     on.begin("root", "Boss", "300").await;
     sleep(SECOND * 20).await;
     let child = on.client.get_orchestration_status("root/k#1").await;
-    assert!(matches!(child, Ok(OrchestrationStatus::Running { .. })), "{child:?}");
+    assert!(
+        matches!(child, Ok(OrchestrationStatus::Running { .. })),
+        "{child:?}"
+    );
     assert!(left.is_empty(), "{left:?}");
     on.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "violation: the turn runs, although it is not committed"]
 async fn breaker_the_end_of_an_activity_starts_no_turn_of_a_paused_instance() {
-    for runtimes in [1, 2] {
-        let log = Log::default();
-        let mut on = On::start().await;
-        for _ in 0..runtimes {
-            on.join(ticks(&log), tree(&log)).await;
-        }
-        on.begin("i", "Ticker", "5000").await;
-        sleep(SECOND * 7).await;
-        pause_all(&on.provider, "i").await;
-        let paused = tokio::time::Instant::now();
-        let before = on.provider.read("i").await.unwrap().len();
-        sleep(SECOND * 60).await;
-        let ran = log.since(paused);
-        let after = on.provider.read("i").await.unwrap().len();
-        println!("{runtimes}: {before} {after} {ran:?}");
-        on.stop().await;
-    }
-}
-
-/// Starts and messages in eight partitions, one of which is sick.
-async fn sick_partition(what: &str, fault: Option<Fault>, slow: Option<(crate::network::Kind, Duration)>) {
-    let Some(backend) = Backend::start_simulated_on(8).await else {
-        return;
-    };
-    let network = crate::network::Network::default();
     let log = Log::default();
-    let provider = network.provider(&backend).await.unwrap();
-    let noted = log.clone();
-    let all = OrchestrationRegistry::builder().register(
-        "Echo",
-        move |ctx: OrchestrationContext, _: String| {
-            noted.note(format!("turn {}", ctx.instance_id()));
-            async move {
-                ctx.schedule_activity("Tick", format!("{}:10", ctx.instance_id()))
-                    .await?;
-                let event = ctx.dequeue_event("Orders").await;
-                ctx.schedule_sub_orchestration_with_id(
-                    "Leaf",
-                    format!("{}-child", ctx.instance_id()),
-                    "10",
-                )
-                .await?;
-                Ok(event)
-            }
-        },
-    );
-    let leaf = log.clone();
-    let all = all.register("Leaf", move |ctx: OrchestrationContext, ms: String| {
-        leaf.note(format!("turn {}", ctx.instance_id()));
-        async move {
-            ctx.schedule_activity("Tick", format!("{}:{ms}", ctx.instance_id()))
-                .await
-        }
-    });
-    let mut on = On::on(backend).await;
-    let runtime = Runtime::start_with_options(
-        Arc::new(provider.clone()),
-        ticks(&log),
-        all.build(),
-        RuntimeOptions::default(),
-    )
-    .await;
-    on.runtimes.push((provider, runtime));
-    let mut instances = crate::partitions::instances(&on.provider, 80).await;
-    // Children are elsewhere: only those whose child is sound count as sound.
-    let mut children = Vec::new();
-    for (id, _) in &instances {
-        let child = format!("{id}-child");
-        let range = on
-            .provider
-            .container()
-            .physical_partition_of(&child.as_str().into())
-            .await;
-        children.push((child, range.unwrap().unwrap().to_string()));
-    }
-    sleep(SECOND * 5).await;
-    let emulator = on.backend.emulator().unwrap();
-    if let Some(fault) = fault {
-        emulator.inject(fault.on_partition("3"));
-    }
-    if let Some((kind, delay)) = slow {
-        let mut both = instances.clone();
-        both.extend(children.clone());
-        network.slow_partition("3", &both, kind, delay);
-    }
-    let begun = tokio::time::Instant::now();
-    let client = &on.client;
-    let starts = instances.iter().map(|(id, _)| async move {
-        let begun = client.start_orchestration(&**id, "Echo", "").await;
-        (id, begun.is_ok())
-    });
-    let started = futures::future::join_all(starts);
-    let started = started.await;
-    let refused = started.iter().filter(|(_, ok)| !ok).count();
-    println!("{what}: starts took {:?}, refused {refused}", begun.elapsed());
-    sleep(SECOND * 30).await;
-    let first = |prefix: &str, from: tokio::time::Instant| {
-        let ran = log.0.lock().unwrap();
-        ran.iter()
-            .find(|(_, line)| line == prefix || line.starts_with(&format!("{prefix}:")))
-            .map(|(at, _)| at.saturating_duration_since(from))
-    };
-    let judge = |kind: &str, id: &dyn Fn(&str) -> String, from: tokio::time::Instant| {
-        let mut worst = [Some(Duration::ZERO); 2];
-        for ((instance, range), (_, child)) in instances.iter().zip(&children) {
-            let sick = usize::from(range == "3" || child == "3");
-            let took = first(&id(instance), from);
-            worst[sick] = match (worst[sick], took) {
-                (Some(worst), Some(took)) => Some(worst.max(took)),
-                _ => None,
-            };
-        }
-        println!("{what}: {kind}: sound {:?}, sick {:?}", worst[0], worst[1]);
-    };
-    judge("first turn", &|id| format!("turn {id}"), begun);
-    judge("activity", &|id| format!("activity {id}"), begun);
-    let from = tokio::time::Instant::now();
-    let events = instances.iter().map(|(id, _)| async move {
-        client.enqueue_event(&**id, "Orders", "x").await.is_ok()
-    });
-    let taken = futures::future::join_all(events).await;
-    println!(
-        "{what}: events took {:?}, refused {}",
-        from.elapsed(),
-        taken.iter().filter(|ok| !**ok).count()
-    );
-    sleep(SECOND * 30).await;
-    judge("child turn", &|id| format!("turn {id}-child"), from);
-    judge("child activity", &|id| format!("activity {id}-child"), from);
-    on.backend.emulator().unwrap().clear_faults();
-    network.repair();
-    let from = tokio::time::Instant::now();
-    let mut late = Duration::ZERO;
-    for (id, ok) in &started {
-        if !ok {
-            continue;
-        }
-        if !taken[instances.iter().position(|(other, _)| other == *id).unwrap()] {
-            continue;
-        }
-        let output = on.output_within(id, SECOND * 120).await;
-        if output.is_err() {
-            println!("{what}: {output:?}");
-        }
-        late = from.elapsed();
-    }
-    println!("{what}: all ended {late:?} after the repair");
-    instances.clear();
+    let mut on = On::start().await;
+    on.join(ticks(&log), tree(&log)).await;
+    on.begin("i", "Ticker", "5000").await;
+    sleep(SECOND * 7).await;
+    pause_all(&on.provider, "i").await;
+    let paused = tokio::time::Instant::now();
+    sleep(SECOND * 60).await;
+    let ran = log.since(paused);
+    assert!(ran.is_empty(), "{ran:?}");
     on.stop().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn breaker_a_partition_that_throttles_writes() {
-    let writes = [
-        OperationKind::Create,
-        OperationKind::Replace,
-        OperationKind::Upsert,
-        OperationKind::Patch,
-        OperationKind::Delete,
-        OperationKind::Batch,
-        OperationKind::Bulk,
-    ];
-    for ms in [10, 1000] {
-        let mut fault = Fault::always(Effect::throttled(Duration::from_millis(ms)));
-        for kind in writes {
-            fault = fault.on(kind);
-        }
-        sick_partition(&format!("429 {ms}"), Some(fault), None).await;
-    }
-    let mut fault = Fault::with_probability(Effect::throttled(Duration::from_millis(200)), 0.8);
-    for kind in writes {
-        fault = fault.on(kind);
-    }
-    sick_partition("429 to 80 %", Some(fault), None).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn breaker_a_partition_with_slow_queries() {
-    for ms in [500, 1500, 3000, 5000] {
-        let slow = (crate::network::QUERY, Duration::from_millis(ms));
-        sick_partition(&format!("queries {ms}"), None, Some(slow)).await;
-    }
-    let slow = (crate::network::ANY, Duration::from_millis(2000));
-    sick_partition("all 2000", None, Some(slow)).await;
 }
 
 /// First turns of 40 instances in seven sound partitions beside those of 60 in a sick one, which come
 /// first. Returns the longest time until one of the sound ones.
-async fn first_turns(what: &str, fault: Option<Fault>, slow: Option<(crate::network::Kind, Duration)>, with_event: bool) {
+async fn first_turns(
+    what: &str,
+    fault: Option<Fault>,
+    slow: Option<(crate::network::Kind, Duration)>,
+    with_event: bool,
+) {
     let backend = Backend::start_simulated_on(8).await.unwrap();
     let network = crate::network::Network::default();
     let log = Log::default();
@@ -1325,7 +1116,10 @@ async fn first_turns(what: &str, fault: Option<Fault>, slow: Option<(crate::netw
         log.clear();
     }
     if let Some(fault) = fault {
-        on.backend.emulator().unwrap().inject(fault.on_partition("3"));
+        on.backend
+            .emulator()
+            .unwrap()
+            .inject(fault.on_partition("3"));
     }
     if let Some((kind, delay)) = slow {
         network.slow_partition("3", &sick, kind, delay);
@@ -1368,7 +1162,11 @@ async fn first_turns(what: &str, fault: Option<Fault>, slow: Option<(crate::netw
     sick_times.sort();
     println!(
         "{what}: sound median {:?}, p90 {:?}, last {:?}, {never} never; sick first {:?}, last {:?}",
-        times[20], times[35], times.last().unwrap(), sick_times.first().unwrap(), sick_times.last().unwrap()
+        times[20],
+        times[35],
+        times.last().unwrap(),
+        sick_times.first().unwrap(),
+        sick_times.last().unwrap()
     );
     on.backend.emulator().unwrap().clear_faults();
     network.repair();
@@ -1379,16 +1177,24 @@ async fn first_turns(what: &str, fault: Option<Fault>, slow: Option<(crate::netw
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "held; half a minute to minutes"]
 async fn breaker_first_turns_beside_slow_queries() {
     for with_event in [false, true] {
         for ms in [0, 300, 500, 1500, 5000] {
             let slow = (crate::network::QUERY, Duration::from_millis(ms));
-            first_turns(&format!("event {with_event}, queries {ms}"), None, Some(slow), with_event).await;
+            first_turns(
+                &format!("event {with_event}, queries {ms}"),
+                None,
+                Some(slow),
+                with_event,
+            )
+            .await;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "prints: sound ones wait for 9 s if all requests of a partition take 500 ms"]
 async fn breaker_first_turns_beside_slow_requests() {
     for ms in [500, 2000] {
         let slow = (crate::network::ANY, Duration::from_millis(ms));
@@ -1397,6 +1203,7 @@ async fn breaker_first_turns_beside_slow_requests() {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "prints: sound ones never start while writes are throttled"]
 async fn breaker_first_turns_beside_throttled_writes() {
     let writes = [
         OperationKind::Replace,
@@ -1407,7 +1214,8 @@ async fn breaker_first_turns_beside_throttled_writes() {
         OperationKind::Bulk,
     ];
     for (share, ms) in [(1.0, 10), (1.0, 1000), (0.8, 200), (0.5, 50)] {
-        let mut fault = Fault::with_probability(Effect::throttled(Duration::from_millis(ms)), share);
+        let mut fault =
+            Fault::with_probability(Effect::throttled(Duration::from_millis(ms)), share);
         for kind in writes {
             fault = fault.on(kind);
         }
@@ -1417,6 +1225,7 @@ async fn breaker_first_turns_beside_throttled_writes() {
 
 /// The commits of one partition are throttled: how long is another one without first turns?
 #[tokio::test(start_paused = true)]
+#[ignore = "violation: the other instance does not start within minutes"]
 async fn breaker_two_throttled_commits_hold_no_dispatchers() {
     let backend = Backend::start_simulated_on(8).await.unwrap();
     let log = Log::default();
@@ -1441,39 +1250,46 @@ async fn breaker_two_throttled_commits_hold_no_dispatchers() {
     }
     sleep(SECOND).await;
     let asked = tokio::time::Instant::now();
-    println!("ran {:?}", log.since(asked - SECOND * 2));
     on.begin(&sound[0].0, "One", "").await;
-    println!("begun after {:?}", asked.elapsed());
     let ended = on.output_within(&sound[0].0, SECOND * 60).await;
     let took = asked.elapsed();
     on.backend.emulator().unwrap().clear_faults();
-    assert!(ended.is_ok() && took < SECOND * 2, "{ended:?} after {took:?}");
+    assert!(
+        ended.is_ok() && took < SECOND * 2,
+        "{ended:?} after {took:?}"
+    );
     on.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn breaker_an_instance_that_has_not_begun() {
-    for what in ["pause", "delete", "cancel"] {
+#[ignore = "violation: a started instance is `not found`, and runs afterwards"]
+async fn breaker_an_instance_that_has_not_begun_is_paused_and_deleted() {
+    for deletes in [false, true] {
         let log = Log::default();
         let mut on = On::start().await;
         on.begin("i", "Ticker", "300").await;
-        on.queue("i", "Orders", "x").await;
-        match what {
-            "pause" => println!("{:?}", on.provider.pause("i", Extent::Tree, "ada").await),
-            "delete" => println!("{:?}", on.provider.delete_instance("i", true).await),
-            _ => println!("{:?}", on.client.cancel_instance("i", "enough").await),
-        }
+        let told = if deletes {
+            let deleted = on.provider.delete_instance("i", true).await;
+            deleted.map(|_| ())
+        } else {
+            let paused = on.provider.pause("i", Extent::Tree, "ada").await;
+            paused.map(|_| ())
+        };
         on.join(ticks(&log), tree(&log)).await;
         let then = tokio::time::Instant::now();
         sleep(SECOND * 10).await;
-        let status = on.client.get_orchestration_status("i").await;
-        println!("{what}: ran {}, {status:?}", log.since(then).len());
+        let ran = log.since(then).len();
+        assert!(
+            told.is_ok() && ran == 0,
+            "deletes {deletes}: {told:?}, ran {ran}"
+        );
         on.stop().await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn breaker_events_for_an_ended_instance_are_named() {
+#[ignore = "violation: it is accepted, and gone without its name"]
+async fn breaker_events_for_an_ended_instance_are_refused_or_named() {
     let warnings = crate::warnings::Warnings::default();
     let _kept = tracing::subscriber::set_default(warnings.clone());
     let log = Log::default();
@@ -1481,13 +1297,81 @@ async fn breaker_events_for_an_ended_instance_are_named() {
     on.join(ticks(&log), tree(&log)).await;
     on.begin("i", "Leaf", "10").await;
     on.output("i").await;
-    let queued = on.client.enqueue_event("i", "Orders", "a-lost-event").await;
+    let queued = on.client.enqueue_event("i", "Orders", "x").await;
     sleep(SECOND * 30).await;
-    println!("{queued:?} {:?}", warnings.with(""));
-    let left = Query::<OrchestratorItem>::in_partition("i");
-    let left = on.provider.container().query(left).all().await.unwrap();
-    println!("left {}", left.iter().filter(|item| !item.document.delivered).count());
-    // A new life of the id does not receive it.
-    on.provider.delete_instance("i", false).await.expect("deleted");
+    let waiting = Query::<OrchestratorItem>::in_partition("i");
+    let waiting = on.provider.container().query(waiting).all().await;
+    let waits = waiting.unwrap().iter().any(|item| !item.document.delivered);
+    let named = !warnings.with("Orders").is_empty();
+    let said = warnings.with("");
+    assert!(queued.is_err() || waits || named, "{queued:?}: {said:?}");
     on.stop().await;
+}
+
+/// Deletes an eternal instance that has a new child in each execution, at any moment.
+#[tokio::test(start_paused = true)]
+#[ignore = "violation: at 9 of 60 moments a child is left, or starts afterwards"]
+async fn breaker_a_forced_deletion_leaves_no_child() {
+    let mut failures = Vec::new();
+    for step in 0..60_u64 {
+        let log = Log::default();
+        let mut on = On::start().await;
+        on.join(ticks(&log), tree(&log)).await;
+        on.begin("root", "Spawner", "100").await;
+        sleep(Duration::from_millis(500 + 7 * step)).await;
+        let mut tries = 0;
+        while let Err(error) = on.provider.delete_instance("root", true).await {
+            tries += 1;
+            assert!(tries < 50, "{error}");
+        }
+        let deleted = tokio::time::Instant::now();
+        let left = partitions(&on.provider).await;
+        sleep(SECOND * 30).await;
+        let mut ran = log.since(deleted);
+        ran.retain(|line| line.starts_with("activity"));
+        let later = partitions(&on.provider).await;
+        if !left.is_empty() || !later.is_empty() || !ran.is_empty() {
+            failures.push(format!(
+                "step {step}, {tries} refusals: left {left:?}, later {later:?}, ran {ran:?}"
+            ));
+        }
+        on.stop().await;
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}
+
+/// Deletes an instance whose activity may just have been taken.
+#[tokio::test(start_paused = true)]
+#[ignore = "violation: at 2 of 300 deletions an activity starts up to 44 ms later"]
+async fn breaker_a_forced_deletion_starts_no_activity() {
+    let mut failures = Vec::new();
+    for step in 0..60_u64 {
+        let log = Log::default();
+        let mut on = On::start().await;
+        for _ in 0..2 {
+            on.join(ticks(&log), tree(&log)).await;
+        }
+        // More than there are workers.
+        for number in 0..5 {
+            on.begin(&format!("i{number}"), "Ticker", "100").await;
+        }
+        sleep(Duration::from_millis(500 + 7 * step)).await;
+        for number in 0..5 {
+            let id = format!("i{number}");
+            while let Err(error) = on.provider.delete_instance(&id, true).await {
+                assert!(error.is_retryable(), "{error}");
+            }
+            let deleted = tokio::time::Instant::now();
+            let from = log.0.lock().unwrap().len();
+            sleep(SECOND).await;
+            let ran = log.0.lock().unwrap();
+            for (at, line) in &ran[from..] {
+                if line.contains(&id) {
+                    failures.push(format!("step {step}: {line} after {:?}", *at - deleted));
+                }
+            }
+        }
+        on.stop().await;
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
 }
