@@ -16,10 +16,11 @@ pub(crate) const MARK: &str = "writeMark";
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// use cdb_model::{Document as _, WriteMark};
-/// use shop::order;
+/// use shop::Order;
 ///
+/// let order = Order { customer_id: "ada".into(), number: 7, total_cents: 1250, remark: None };
 /// let mark = WriteMark::new(0x6f1e_62a0_95d1_3c07); // 64 random bits
-/// let create = order(7).create().marked(&mark);
+/// let create = order.create().marked(&mark);
 /// assert_eq!(WriteMark::of(r#"{ "id": "order:7", "writeMark": "6f1e62a095d13c07" }"#), Some(mark));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
