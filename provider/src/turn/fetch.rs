@@ -28,6 +28,8 @@ enum Attempted {
     Locked(Box<Turn>),
     /// The instance has no due messages.
     Nothing,
+    /// The due messages are queued events for which the execution has no room.
+    Full,
     /// Another runtime holds the instance, until this time if it is known. With `recheck`, the
     /// dispatcher tries again after a backoff.
     HeldElsewhere {
@@ -133,6 +135,7 @@ async fn conclude(
             return hand_out::begin(services, guard, *turn).await;
         }
         Attempted::Nothing => guard.release(|slot| slot.attempt_ended(known)),
+        Attempted::Full => services.instances().finish_full(guard, known),
         Attempted::HeldElsewhere { recheck, until } => {
             let pause = known.presence.next_pause();
             let left = until.map(|until| until.since(services.store.now()));
@@ -186,7 +189,10 @@ async fn lock_or_decline(
         {
             return Ok(attempted);
         }
-        let turn = match reserved_until(&services.store, known, request) {
+        let Some(expected) = load::without_surplus_events(&services.store, expected).await? else {
+            return Ok(Attempted::Full);
+        };
+        let turn = match reserved_until(&services.store, &expected, request) {
             Some(until) => Some(reserve_turn(&services.store, expected, request, until)?),
             None => lock_turn(&services.store, guard, expected, request).await?,
         };
@@ -218,6 +224,9 @@ async fn lock_or_decline(
         orphans::delete(services, &loaded.instance_id, &loaded.messages).await?;
         return Ok(Attempted::Nothing);
     }
+    let Some(loaded) = load::without_surplus_events(&services.store, loaded).await? else {
+        return Ok(Attempted::Full);
+    };
     let turn = match tried_until(&services.store, &loaded, known, request) {
         Some(until) => Some(reserve_turn(&services.store, loaded, request, until)?),
         None => lock_turn(&services.store, guard, loaded, request).await?,
@@ -284,8 +293,8 @@ async fn still_held(store: &Store, instance_id: &str) -> Result<Option<Attempted
 
 /// Returns until when no other runtime looks at the instance for the known messages; `None` if that
 /// is too short for a turn without a stored lock.
-fn reserved_until(store: &Store, known: &Attempt, request: &Request) -> Option<Timestamp> {
-    let until = known.reserved_until()?;
+fn reserved_until(store: &Store, expected: &Loaded, request: &Request) -> Option<Timestamp> {
+    let until = expected.reserved_until()?;
     let is_enough = until.since(store.now()) > STORE_LOCK;
     (is_enough && request.caller.is_runtime()).then_some(until)
 }

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::queue::instances::{
-    Attempt, CachedInstance, History, MAX_MESSAGES, Message, Presence, cancellations_first,
-    in_order,
+    Attempt, CachedInstance, Content, History, MAX_MESSAGES, Message, Presence, Room, sort,
+    sort_cancellations_first, split_off_others,
 };
 use crate::stored::Store;
 use crate::stored::documents::{
@@ -37,8 +37,14 @@ const MAX_LOADED_MESSAGES: u32 = 2 * MAX_MESSAGES as u32;
 pub(crate) struct Loaded {
     pub(crate) instance_id: String,
     pub(crate) instance: Option<Stored<Instance>>,
-    /// Due messages, oldest first.
+    /// The due messages of one turn, oldest first.
     pub(crate) messages: Vec<Message>,
+    /// The other due messages that were found, oldest first.
+    others: Vec<Message>,
+    /// Whether there may be more due messages.
+    has_more_messages: bool,
+    /// The due messages of later turns, if a load has found them.
+    pub(super) left: Vec<Message>,
     /// The time at which they are due.
     pub(super) due_at: Timestamp,
     /// The newest due time of the messages, with those that do not fit into the turn.
@@ -71,14 +77,16 @@ impl Loaded {
             return None;
         }
         let messages = known.messages.clone();
-        match &known.cached {
+        let expected = match &known.cached {
             // Another runtime may have begun the next execution.
-            Some(cached) => Some(Self::cached(cached, messages)).filter(Self::has_context),
+            Some(cached) => Self::cached(cached, messages),
             None if starts(&messages) && known.presence == Presence::Unknown => {
-                Some(Self::new_instance(instance_id, messages))
+                Self::new_instance(instance_id, messages)
             }
-            None => None,
-        }
+            None => return None,
+        };
+        let others = known.others.clone();
+        Some(Self { others, ..expected }).filter(Self::has_context)
     }
 
     /// Combines a cached instance with its pending messages.
@@ -98,6 +106,9 @@ impl Loaded {
             instance_id: instance_id.to_owned(),
             instance: None,
             messages,
+            others: Vec::new(),
+            has_more_messages: false,
+            left: Vec::new(),
             due_at: Timestamp::default(),
             newest: Timestamp::default(),
             kv: KvState::default(),
@@ -132,6 +143,17 @@ impl Loaded {
             LoadedHistory::Cached(_) => false,
         };
         history || self.damage.is_some()
+    }
+
+    /// Returns until when the messages are reserved for this process; `None` if one of them is not,
+    /// or must be read first.
+    pub(super) fn reserved_until(&self) -> Option<Timestamp> {
+        let ends = self.messages.iter().map(|message| {
+            let is_whole = matches!(message.content, Content::Whole(_));
+            let document = &message.stored.document;
+            document.reserved_until().filter(|_| is_whole)
+        });
+        ends.min()?
     }
 
     /// Returns whether a runtime holds the instance.
@@ -279,28 +301,28 @@ fn starts(messages: &[Message]) -> bool {
 pub(super) async fn load(store: &Store, instance_id: &str, execution_id: u64) -> Result<Loaded> {
     for _ in 0..CHANGING_READS {
         let (due_at, sent_at) = (store.now(), Instant::now());
-        let (rows, in_one_page) = read(store, instance_id, execution_id, due_at).await?;
+        let found = read(store, instance_id, execution_id, due_at).await?;
         let mut loaded = Loaded::new_instance(instance_id, Vec::new());
         loaded.due_at = due_at;
+        loaded.has_more_messages = found.has_more_messages;
         let mut segments = Segments::default();
-        for row in rows {
+        for row in found.rows {
             loaded.add(store, row, &mut segments, sent_at);
         }
-        // A message that is reserved is due too, because the runtime that reserved it is slower.
-        let is_due = |message: &Message| message.stored.document.due_at() <= due_at;
-        loaded.messages.retain(is_due);
+        loaded.retain_due_messages();
         loaded.newest = loaded.newest_due();
         if loaded.is_for_other_code() {
-            cancellations_first(&mut loaded.messages);
+            sort_cancellations_first(&mut loaded.messages);
         } else {
-            in_order(&mut loaded.messages);
+            sort(&mut loaded.messages);
         }
+        loaded.others = split_off_others(&mut loaded.messages);
         loaded.history = LoadedHistory::Read {
             execution_id,
             segments: segments.sorted(),
             at: sent_at,
         };
-        if in_one_page || loaded.is_held(store.now()) || is_unchanged(store, &loaded).await? {
+        if found.in_one_page || loaded.is_held(store.now()) || is_unchanged(store, &loaded).await? {
             return Ok(loaded);
         }
     }
@@ -319,45 +341,104 @@ async fn is_unchanged(store: &Store, loaded: &Loaded) -> Result<bool> {
     Ok(now.as_ref() == loaded.instance.as_ref().map(|stored| &stored.etag))
 }
 
-/// Reads the documents of a partition, with the messages that are due at a time. Returns whether one
-/// page holds them. If one page does not hold them, a separate query reads a
-/// limited number of messages, so that a turn does not read thousands of pending ones. Before the
-/// first turn of an execution it reads all of them, because any number may have overtaken the start.
+/// The documents that a load has found.
+struct Rows {
+    rows: Vec<Row>,
+    /// Whether one page holds all of them.
+    in_one_page: bool,
+    /// Whether the partition may have more due messages.
+    has_more_messages: bool,
+}
+
+/// Reads the documents of a partition, with the messages that are due at a time. If one page does not
+/// hold them, a separate query reads a limited number of messages, so that a turn does not read
+/// thousands of pending ones. Before the first turn of an execution it reads all of them, because any
+/// number may have overtaken the start.
 async fn read(
     store: &Store,
     instance_id: &str,
     execution_id: u64,
     due_at: Timestamp,
-) -> Result<(Vec<Row>, bool)> {
+) -> Result<Rows> {
     let container = &store.container;
     let state = Filter::<Durable>::of_type::<Instance>()
         | Filter::of_type::<KeyValue>()
         | Filter::of_type::<KeyValueDelta>()
         | Filter::of_type::<KeyValuePack>()
         | HistorySegment::EXECUTION_ID.eq(execution_id).within();
-    let due = || OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, due_at + MESSAGE_RESERVED);
     let in_partition = || Query::<Durable>::in_partition(instance_id);
-    let everything = in_partition().filter(state.clone() | due().within());
+    let everything = in_partition().filter(state.clone() | due_messages(due_at).within());
     let mut pages = container.query(everything).row_by_row().pages();
     let first = pages.next_page().await?;
     if !pages.has_more() {
-        return Ok((first.unwrap_or_default(), true));
+        return Ok(Rows {
+            rows: first.unwrap_or_default(),
+            in_one_page: true,
+            has_more_messages: false,
+        });
     }
     let state = in_partition().filter(state);
     let mut rows = container.query(state).row_by_row().all().await?;
+    let is_limited = rows.iter().any(is_begun) && !rows.iter().any(needs_all_messages);
+    let most = is_limited.then_some(MAX_LOADED_MESSAGES);
+    let messages = read_messages(store, instance_id, due_at, most).await?;
+    let has_more_messages = most.is_some_and(|most| messages.len() >= most as usize);
+    rows.extend(messages);
+    Ok(Rows {
+        rows,
+        in_one_page: false,
+        has_more_messages,
+    })
+}
+
+/// Returns the filter for the messages that are due at a time, or reserved then.
+fn due_messages(due_at: Timestamp) -> Filter<OrchestratorItem> {
+    OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, due_at + MESSAGE_RESERVED)
+}
+
+/// Reads the first messages that are due at a time, or all.
+async fn read_messages(
+    store: &Store,
+    instance_id: &str,
+    due_at: Timestamp,
+    most: Option<u32>,
+) -> Result<Vec<Row>> {
     let mut messages = Query::<OrchestratorItem>::in_partition(instance_id)
-        .filter(due())
+        .filter(due_messages(due_at))
         .order_by(OrchestratorItem::BY_DUE);
-    if rows.iter().any(is_begun) && !rows.iter().any(needs_all_messages) {
-        messages = messages.limit(MAX_LOADED_MESSAGES);
+    if let Some(most) = most {
+        messages = messages.limit(most);
     }
-    for row in container.query(messages).row_by_row().all().await? {
-        rows.push(match row {
-            Ok(stored) => Ok(stored.map(Durable::OrchestratorItem)),
-            Err(found) => Err(found),
-        });
+    let rows = store.container.query(messages).row_by_row().all().await?;
+    let rows = rows.into_iter();
+    Ok(rows
+        .map(|row| row.map(|stored| stored.map(Durable::OrchestratorItem)))
+        .collect())
+}
+
+/// Leaves out the queued events for which the execution has no room. Returns `None` when nothing is
+/// left for a turn.
+///
+/// # Errors
+/// Fails when the messages behind the events cannot be read.
+pub(super) async fn without_surplus_events(
+    store: &Store,
+    mut loaded: Loaded,
+) -> Result<Option<Loaded>> {
+    loaded.leave_surplus_events();
+    if loaded.messages.is_empty() && loaded.has_more_messages {
+        let sent_at = Instant::now();
+        let rows = read_messages(store, &loaded.instance_id, loaded.due_at, None).await?;
+        loaded.others.clear();
+        let mut segments = Segments::default();
+        for row in rows {
+            loaded.add(store, row, &mut segments, sent_at);
+        }
+        loaded.retain_due_messages();
+        sort(&mut loaded.messages);
+        loaded.leave_surplus_events();
     }
-    Ok((rows, false))
+    Ok((!loaded.messages.is_empty()).then_some(loaded))
 }
 
 /// A document of the partition, decoded or not.
@@ -425,6 +506,48 @@ async fn read_texts(store: &Store, loaded: &mut Loaded) -> Result<()> {
 }
 
 impl Loaded {
+    /// Forgets messages that are due later. A message that is reserved is due too, because the runtime
+    /// that reserved it is slower.
+    fn retain_due_messages(&mut self) {
+        let due_at = self.due_at;
+        let messages = &mut self.messages;
+        messages.retain(|message| message.stored.document.due_at() <= due_at);
+    }
+
+    /// Leaves out the queued events for which the execution has no room.
+    fn leave_surplus_events(&mut self) {
+        let mut all = std::mem::take(&mut self.messages);
+        all.append(&mut self.others);
+        let has_events = all.iter().any(|message| message.queue().is_some());
+        // Without its history, the turn fails the instance.
+        let history = has_events.then(|| self.history().ok()).flatten();
+        let mut room = history
+            .as_ref()
+            .map(|history| Room::before(&history.events, &all));
+        let admitted = all
+            .iter()
+            .map(|message| match (&mut room, message.queue()) {
+                (Some(room), Some(queue)) => room.admits(queue),
+                _ => true,
+            });
+        let admitted: Vec<bool> = admitted.collect();
+        let (mut messages, mut left) = (Vec::new(), Vec::new());
+        for (message, is_admitted) in all.into_iter().zip(admitted) {
+            if is_admitted {
+                messages.push(message);
+            } else {
+                left.push(message);
+            }
+        }
+        left.extend(split_off_others(&mut messages));
+        self.messages = messages;
+        // This process knows the messages of a cached instance.
+        if !matches!(self.history, LoadedHistory::Cached(_)) {
+            left.truncate(MAX_LOADED_MESSAGES as usize);
+            self.left = left;
+        }
+    }
+
     /// Adds a document that a query sent at `sent_at` has found.
     fn add(&mut self, store: &Store, row: Row, segments: &mut Segments, sent_at: Instant) {
         let row = match row {

@@ -81,6 +81,7 @@ fn begin(store: &Store, loaded: Loaded, token: String, timeout: Duration) -> Res
         reserved_until: None,
         rejected,
         messages: loaded.messages,
+        left: loaded.left,
         lock_time: timeout,
         uncounted: None,
         kv: loaded.kv,

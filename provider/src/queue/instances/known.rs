@@ -10,7 +10,7 @@ use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
 
 use super::cache::CachedInstance;
-use super::message::{Content, Message, MessageKind, in_order};
+use super::message::{Message, MessageKind, sort, split_off_others};
 use super::turn::Turn;
 use super::version::supports;
 use crate::queue::local_queue::{Memory, Offer, Work};
@@ -38,6 +38,9 @@ pub(crate) struct KnownInstance {
     /// The history at the begin of its running turn in this process.
     pub(crate) history: Option<Arc<Vec<Event>>>,
     unfit: Option<Unfit>,
+    /// The pause after which the instance is read again, while its execution has no room for its
+    /// queued events.
+    full: Option<Duration>,
 }
 
 /// What is known of the document of an instance.
@@ -105,8 +108,10 @@ pub(crate) enum Readiness {
 pub(crate) struct Attempt {
     /// The cached instance.
     pub(crate) cached: Option<Arc<CachedInstance>>,
-    /// The due messages, in order.
+    /// The due messages of one turn, in order.
     pub(crate) messages: Vec<Message>,
+    /// The other due messages, in order.
+    pub(crate) others: Vec<Message>,
     /// Whether the partition must be searched for messages.
     pub(crate) search: bool,
     pub(crate) execution: Option<u64>,
@@ -117,19 +122,6 @@ pub(crate) struct Attempt {
     pub(crate) is_for_other_code: bool,
     at: Instant,
     searches: u64,
-}
-
-impl Attempt {
-    /// Returns until when the messages are reserved for this process; `None` if one of them is
-    /// not, or must be read first.
-    pub(crate) fn reserved_until(&self) -> Option<Timestamp> {
-        let ends = self.messages.iter().map(|message| {
-            let is_whole = matches!(message.content, Content::Whole(_));
-            let document = &message.stored.document;
-            document.reserved_until().filter(|_| is_whole)
-        });
-        ends.min()?
-    }
 }
 
 impl KnownInstance {
@@ -185,9 +177,31 @@ impl KnownInstance {
         let before = tokio::time::Instant::from_std(attempt.at);
         self.retain(|pending| pending.due > attempt.at || pending.message.seen_at > before);
         self.forget_holder();
+        self.full = None;
         if self.searches == attempt.searches {
             self.search_at = None;
         }
+    }
+
+    /// Notes that all due messages are queued events for which the execution has no room, until a
+    /// turn is committed. Another runtime may commit it, so the instance is read again after a pause,
+    /// which doubles.
+    pub(crate) fn mark_full(&mut self, attempt: &Attempt) {
+        let pause = self.full.map_or(MIN_UNFIT_BACKOFF, |pause| {
+            (pause * 2).min(MAX_UNFIT_BACKOFF)
+        });
+        if attempt.search {
+            self.attempt_ended(attempt);
+        }
+        self.full = Some(pause);
+        self.search(attempt.at + pause);
+    }
+
+    /// Notes a committed turn.
+    pub(crate) fn committed(&mut self) {
+        self.clear_unfit();
+        self.full = None;
+        self.history = None;
     }
 
     /// Returns whether another runtime held the instance when it was read last.
@@ -213,7 +227,7 @@ impl KnownInstance {
             .iter()
             .filter(|pending| pending.due <= now && Some(pending.message.seen_at) >= read_at);
         let mut due: Vec<Message> = due.map(|pending| pending.message.clone()).collect();
-        in_order(&mut due);
+        sort(&mut due);
         due
     }
 
@@ -262,22 +276,39 @@ impl KnownInstance {
     /// Returns whether the instance is in backoff, and a message of this kind may end the reason.
     pub(crate) fn waits_for(&self, kind: MessageKind) -> bool {
         match self.unfit {
-            Some(unfit) if unfit.for_other_code => kind != MessageKind::Other,
+            Some(unfit) if unfit.for_other_code => {
+                matches!(kind, MessageKind::Start | MessageKind::Cancellation)
+            }
             Some(_) => kind == MessageKind::Start,
             None => false,
         }
     }
 
-    /// Returns whether the code of this process cannot take a polled message before the backoff ends.
-    pub(crate) fn holds_back(&self, visible_at: Timestamp, kind: MessageKind) -> bool {
-        let Some(unfit) = self.unfit.filter(|unfit| unfit.for_other_code) else {
+    /// Returns whether the instance cannot take a polled message now: there is no room for it, or the
+    /// code of this process waits for the end of a backoff.
+    pub(crate) fn holds_back(
+        &self,
+        visible_at: Timestamp,
+        kind: MessageKind,
+        is_backed_off: bool,
+    ) -> bool {
+        if self.has_no_room(kind) {
+            return true;
+        }
+        let unfit = self.unfit.filter(|unfit| unfit.for_other_code);
+        let Some(unfit) = unfit.filter(|_| is_backed_off) else {
             return false;
         };
         match kind {
-            MessageKind::Other => true,
+            MessageKind::Event | MessageKind::Other => true,
             MessageKind::Start => visible_at <= unfit.newest,
             MessageKind::Cancellation => unfit.awaited_tried && visible_at <= unfit.newest,
         }
+    }
+
+    /// Returns whether the execution has no room for messages of this kind.
+    fn has_no_room(&self, kind: MessageKind) -> bool {
+        self.full.is_some() && kind == MessageKind::Event
     }
 
     /// Ends the backoff, because the missing document may have arrived.
@@ -294,6 +325,9 @@ impl KnownInstance {
         kind: MessageKind,
         is_backed_off: bool,
     ) -> Readiness {
+        if self.has_no_room(kind) {
+            return Readiness::NotNow;
+        }
         let Some(unfit) = self.unfit.as_mut().filter(|_| is_backed_off) else {
             return Readiness::Ready;
         };
@@ -303,7 +337,8 @@ impl KnownInstance {
             kind == MessageKind::Start && unfit.pinned.is_none()
         };
         // An instance that was deleted and started again may need no other code.
-        let may_help = !unfit.for_other_code || kind != MessageKind::Other;
+        let may_help =
+            !unfit.for_other_code || matches!(kind, MessageKind::Start | MessageKind::Cancellation);
         let is_newer = may_help && visible_at > unfit.newest;
         let is_new_awaited = is_awaited && !unfit.awaited_tried;
         if is_newer || is_new_awaited {
@@ -336,8 +371,10 @@ impl Work for Instances {
     const IS_SCATTERED: bool = true;
 
     fn due(known: &KnownInstance) -> Option<Instant> {
-        let pending = known.pending.iter().map(|pending| pending.due);
-        pending.chain(known.search_at).min()
+        let pending = known.pending.iter();
+        let pending = pending.filter(|pending| !known.has_no_room(pending.message.kind()));
+        let due = pending.map(|pending| pending.due);
+        due.chain(known.search_at).min()
     }
 
     fn accepts(filter: &Self::Capability, offer: Offer<'_, Self>) -> bool {
@@ -368,12 +405,16 @@ impl Work for Instances {
             .cached
             .as_ref()
             .and_then(|cached| cached.history.read_at);
-        let messages = known.due_messages(now, read_at);
+        let mut messages = known.due_messages(now, read_at);
         // Messages that were seen before the history was read may be consumed.
         let is_stale = messages.is_empty() && known.has_due(now);
+        // Messages that came before are in the store only.
+        let is_incomplete = known.is_unfit();
+        let search_at = known.search_at;
         Attempt {
             cached: known.cached.clone(),
-            search: is_stale || known.search_at.is_some_and(|at| at <= now),
+            search: is_stale || is_incomplete || search_at.is_some_and(|at| at <= now),
+            others: split_off_others(&mut messages),
             messages,
             execution: known.execution,
             presence: known.presence,
@@ -389,6 +430,7 @@ impl Work for Instances {
         known.forget_messages();
         known.cached = None;
         known.history = None;
+        known.full = None;
         known.search(now);
     }
 
@@ -500,14 +542,15 @@ mod tests {
             (later, Start, false),
             (NOW, Cancellation, false),
         ] {
-            assert_eq!(known.holds_back(at, kind), is_held_back, "{kind:?}");
+            assert_eq!(known.holds_back(at, kind, true), is_held_back, "{kind:?}");
         }
         assert_eq!(known.classify(later, Other, true), Readiness::Backoff);
         assert_eq!(known.classify(NOW, Start, true), Readiness::Backoff);
         assert_eq!(known.classify(later, Start, true), Readiness::Ready);
         assert_eq!(known.classify(NOW, Cancellation, true), Readiness::Ready);
         assert_eq!(known.classify(NOW, Cancellation, true), Readiness::Backoff);
-        assert!(known.holds_back(NOW, Cancellation));
+        assert!(known.holds_back(NOW, Cancellation, true));
+        assert!(!known.holds_back(NOW, Cancellation, false));
         assert_eq!(known.classify(later, Other, false), Readiness::Ready);
     }
 

@@ -11,10 +11,6 @@ use crate::stored::documents::{OrchestratorItem, Text};
 /// operations.
 pub(crate) const MAX_MESSAGES: usize = 64;
 
-/// The most queued events that duroxide lets an execution carry to the next one
-/// (`runtime/limits.rs`, `MAX_CARRY_FORWARD_EVENTS`).
-pub(crate) const MAX_CARRIED: usize = 100;
-
 /// The most bytes of messages in one turn, unless a single message is larger.
 const MAX_TURN_BYTES: usize = 32 * 1024 * 1024;
 
@@ -33,6 +29,8 @@ pub(crate) enum MessageKind {
     /// Starts an execution.
     Start,
     Cancellation,
+    /// A queued event.
+    Event,
     Other,
 }
 
@@ -156,7 +154,16 @@ impl Message {
         match (self.is_start(), self.is_cancellation()) {
             (true, _) => MessageKind::Start,
             (_, true) => MessageKind::Cancellation,
+            _ if self.queue().is_some() => MessageKind::Event,
             _ => MessageKind::Other,
+        }
+    }
+
+    /// Returns the queue of a queued event; `None` for other messages.
+    pub(crate) fn queue(&self) -> Option<&str> {
+        match self.content.item()? {
+            WorkItem::QueueMessage { name, .. } => Some(name),
+            _ => None,
         }
     }
 
@@ -169,41 +176,25 @@ impl Message {
     }
 }
 
-/// Returns how many of these messages, in their order, one turn takes. An execution that begins with
-/// many carried events gets few others, which it would have to carry again.
-pub(crate) fn most_in_turn(messages: &[Message]) -> usize {
-    match messages.first().map(|message| &message.content) {
-        Some(Content::Whole(WorkItem::ContinueAsNew {
-            carry_forward_events,
-            ..
-        })) => MAX_MESSAGES.min(1 + MAX_CARRIED.saturating_sub(carry_forward_events.len())),
-        _ => MAX_MESSAGES,
-    }
+/// Sorts messages into the order in which an orchestration sees them.
+pub(crate) fn sort(messages: &mut [Message]) {
+    messages.sort_by(|a, b| a.order().cmp(&b.order()));
 }
 
-/// Sorts messages into the order in which an orchestration sees them, and drops those beyond the
-/// limits of one turn.
-pub(crate) fn in_order(messages: &mut Vec<Message>) {
-    messages.sort_by(|a, b| a.order().cmp(&b.order()));
-    limit(messages);
-}
-
-/// Moves cancellations to the front, behind a start: a turn that no code can execute consumes
-/// nothing, so a cancellation behind the messages of one turn would never be seen.
-pub(crate) fn cancellations_first(messages: &mut Vec<Message>) {
-    messages.sort_by(|a, b| a.order().cmp(&b.order()));
+/// Sorts messages, and moves cancellations to the front, behind a start: a turn that no code can
+/// execute consumes nothing, so a cancellation behind the messages of one turn would never be seen.
+pub(crate) fn sort_cancellations_first(messages: &mut [Message]) {
+    sort(messages);
     messages.sort_by_key(|message| (!message.is_start(), !message.is_cancellation()));
-    limit(messages);
 }
 
-/// Drops the messages beyond the limits of one turn.
-fn limit(messages: &mut Vec<Message>) {
-    messages.truncate(most_in_turn(messages));
+/// Returns the messages beyond the limits of one turn, and keeps the others.
+pub(crate) fn split_off_others(messages: &mut Vec<Message>) -> Vec<Message> {
     let mut bytes = 0_usize;
-    let fitting = messages.iter().take_while(|message| {
+    let fitting = messages.iter().take(MAX_MESSAGES).take_while(|message| {
         bytes = bytes.saturating_add(message.stored.document.work_item.bytes());
         bytes <= MAX_TURN_BYTES
     });
-    let fitting = fitting.count();
-    messages.truncate(fitting.max(1));
+    let fitting = fitting.count().max(1);
+    messages.split_off(fitting.min(messages.len()))
 }

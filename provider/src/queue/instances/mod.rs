@@ -8,6 +8,7 @@ mod new_message;
 mod poll;
 mod queue;
 pub(crate) mod release;
+mod room;
 mod turn;
 mod turn_result;
 mod version;
@@ -15,12 +16,13 @@ mod version;
 pub(crate) use cache::{CachedInstance, History};
 pub(crate) use known::{Attempt, Instances, Presence};
 pub(crate) use message::{
-    Content, MAX_CARRIED, MAX_MESSAGES, Message, cancellations_first, in_order,
+    Content, MAX_MESSAGES, Message, sort, sort_cancellations_first, split_off_others,
 };
 pub(crate) use new_message::NewMessage;
 pub(crate) use poll::AllMessages;
 pub(crate) use queue::InstanceQueue;
 pub(crate) use release::take_over;
+pub(crate) use room::Room;
 pub(crate) use turn::{Turn, TurnInstance};
 pub(crate) use turn_result::{RejectedCommit, TurnResult};
 pub(crate) use version::{pack_version, supports};

@@ -13,11 +13,12 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::cache::CachedInstance;
-use super::known::{Instances, KnownInstance, Readiness};
-use super::message::{Message, most_in_turn};
+use super::known::{Attempt, Instances, KnownInstance, Readiness};
+use super::message::{MAX_MESSAGES, Message};
+use super::room::Room;
 use super::turn::Turn;
 use crate::config::CosmosDBProviderConfig;
-use crate::queue::local_queue::{Guard, LocalQueue, PollNumber, Won};
+use crate::queue::local_queue::{Guard, LocalQueue, PollNumber, Won, Work as _};
 use crate::stored::Store;
 use crate::stored::documents::{Labels, Rule};
 use crate::timing::{MESSAGE_KEPT, MIN_UNFIT_BACKOFF};
@@ -39,7 +40,7 @@ pub(crate) struct InstanceQueue {
     is_ordered: AtomicBool,
     /// The instances that were paused when this process read them last.
     paused: Mutex<HashSet<String>>,
-    /// The end of the last backoff of an instance that waits for other code.
+    /// The end of the last pause of an instance that leaves due messages in the store.
     held_until: Mutex<Option<std::time::Instant>>,
 }
 
@@ -117,6 +118,8 @@ impl InstanceQueue {
             queue.learn(&instance_id, now, |known| {
                 if ends_backoff {
                     known.clear_unfit();
+                    // Messages that came before are in the store only.
+                    known.search(now);
                 }
                 known.note(message, now + after, false);
             });
@@ -234,23 +237,32 @@ impl InstanceQueue {
         let due = self.read(&turn.instance.document.instance_id, |known| {
             Some(known.due_messages(now, read_at))
         });
-        for late in due.unwrap_or_default() {
-            let is_new = |message: &Message| message.id() != late.id();
-            if turn.messages.len() < most_in_turn(&turn.messages)
-                && turn.messages.iter().all(is_new)
+        let taken = turn.messages.clone();
+        let mut room = None;
+        for late in &due.unwrap_or_default() {
+            let is_new = taken.iter().all(|message| message.id() != late.id());
+            let mut has_room = |queue| {
+                let room = room.get_or_insert_with(|| Room::after(&history.events, &taken));
+                room.admits(queue)
+            };
+            if is_new
+                && turn.messages.len() < MAX_MESSAGES
+                && late.queue().is_none_or(&mut has_room)
             {
-                turn.messages.push(late);
+                turn.messages.push(late.clone());
             }
         }
     }
 
     /// Hands a turn to the runtime. Returns the turn if its lock has expired.
     #[must_use = "an expired lock is released"]
-    pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, turn: Turn) -> Option<Turn> {
+    pub(crate) fn hand_out(&self, guard: Guard<'_, Instances>, mut turn: Turn) -> Option<Turn> {
         let caller = turn.caller;
         let execution = turn.instance.document.current_execution_id;
         let history = turn.events();
         let messages = turn.messages.clone();
+        let left = std::mem::take(&mut turn.left);
+        let now = Instant::now().into_std();
         let until = turn.instance.document.locked_until.unwrap_or_default();
         let won = Won {
             token: turn.token.clone(),
@@ -265,6 +277,9 @@ impl InstanceQueue {
             }
             known.forget_holder();
             known.remove_messages(&messages);
+            for message in left {
+                known.note(message, now, true);
+            }
             known.execution = (execution > 1).then_some(execution);
             // The first turn has no history; its commit schedules the activities that need one.
             known.history = history.filter(|events| !events.is_empty());
@@ -312,21 +327,33 @@ impl InstanceQueue {
         });
     }
 
-    /// Returns whether instances may be in backoff because the code of this process cannot execute
-    /// them.
+    /// Ends an attempt at an instance whose execution has no room for its due messages, all of which
+    /// are queued events.
+    pub(crate) fn finish_full(&self, guard: Guard<'_, Instances>, attempt: &Attempt) {
+        guard.release(|known| {
+            known.mark_full(attempt);
+            let mut last = self.held_until.lock();
+            *last = (*last).max(Instances::due(known));
+        });
+    }
+
+    /// Returns whether instances may leave due messages in the store: their executions have no room
+    /// for them, or the code of this process cannot execute them.
     pub(crate) fn holds_some(&self) -> bool {
         let until = *self.held_until.lock();
         until.is_some_and(|until| until > Instant::now().into_std())
     }
 
-    /// Returns whether a due message is for an instance in such a backoff, and does not end it. A poll
-    /// for the message would find nothing to do.
+    /// Returns whether an instance leaves a due message in the store for now. A poll for the message
+    /// would find nothing to do.
     pub(crate) fn holds_back(&self, message: &Message) -> bool {
         let document = &message.stored.document;
         self.queue.with(|queue, now| {
+            let is_backed_off = queue.is_backed_off(&document.instance_id, now);
             let known = queue.known(&document.instance_id);
-            queue.is_backed_off(&document.instance_id, now)
-                && known.is_some_and(|known| known.holds_back(document.visible_at, message.kind()))
+            known.is_some_and(|known| {
+                known.holds_back(document.visible_at, message.kind(), is_backed_off)
+            })
         })
     }
 
@@ -338,8 +365,7 @@ impl InstanceQueue {
         execution: u64,
     ) {
         self.end(turn, |known| {
-            known.clear_unfit();
-            known.history = None;
+            known.committed();
             known.execution = (execution > 1).then_some(execution);
             known.cached = left.map(Arc::new);
         });

@@ -23,6 +23,8 @@ pub(crate) struct Turn {
     /// Until when other runtimes do not look at its messages, while the lock is not stored.
     pub(crate) reserved_until: Option<Timestamp>,
     pub(crate) messages: Vec<Message>,
+    /// The other due messages, if a load has found them.
+    pub(crate) left: Vec<Message>,
     /// The duration of the lock each time it is taken or renewed.
     pub(crate) lock_time: Duration,
     /// The attempt counts without this lock's attempt, once a commit has renewed the lock.

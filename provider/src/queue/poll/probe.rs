@@ -134,7 +134,7 @@ async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> 
     let query = query(services, &share.part_of_all(), &nothing).limit(most);
     let rows = services.container().query(query).row_by_row().all().await?;
     let is_all = rows.len() < most as usize;
-    if rows.is_empty() {
+    if is_all {
         services.queues.limits.checked(sent_at);
     }
     // Limits are applied; what else is due is unknown then, and polled.

@@ -4,13 +4,13 @@ mod advance;
 mod apply;
 mod attributes;
 mod cancelled;
-mod carried;
 mod outgoing;
 mod plan;
 mod segments;
 mod send;
 
 use cdb_client::machine_now;
+use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
 use metrics::counter;
 use tokio::sync::MutexGuard;
@@ -177,6 +177,34 @@ fn report_dropped(instance: &str, dropped: usize) {
     }
 }
 
+/// Returns the names of the events that came after the end of the instance.
+fn events_after_end(turn: &Turn) -> Vec<&str> {
+    if turn.instance.document.has_more() {
+        return Vec::new();
+    }
+    let items = turn.messages.iter().filter_map(|m| m.content.item());
+    let events = items.filter_map(|item| match item {
+        WorkItem::QueueMessage { name, .. } | WorkItem::ExternalRaised { name, .. } => {
+            Some(&**name)
+        }
+        _ => None,
+    });
+    events.collect()
+}
+
+fn report_events_after_end(turn: &Turn) {
+    let events = events_after_end(turn);
+    if !events.is_empty() {
+        counter!("cdb.provider.events.dropped").increment(events.len() as u64);
+        let instance = &turn.instance.document.instance_id;
+        tracing::warn!(
+            instance,
+            ?events,
+            "events came after the end of the orchestration, which does not receive them"
+        );
+    }
+}
+
 /// Commits the turn. Returns the intents to deliver.
 async fn plan_and_send(
     services: &Services,
@@ -184,7 +212,6 @@ async fn plan_and_send(
     result: &mut TurnResult,
     charge: f64,
 ) -> Result<Vec<OutboxIntent>> {
-    carried::restore(&services.store.payloads, turn, result)?;
     check_sent(result)?;
     encode(&services.store.payloads, result)?;
     let context = PlanContext {
@@ -196,6 +223,7 @@ async fn plan_and_send(
     match send::send(services, turn, &mut plan).await {
         Ok(outcome) => {
             report_dropped(&turn.instance.document.instance_id, dropped);
+            report_events_after_end(turn);
             Ok(apply_commit(services, turn, result, plan, outcome.as_ref()))
         }
         Err(error) => {
