@@ -232,7 +232,8 @@ where
     /// Deletes a dead letter.
     ///
     /// # Errors
-    /// [`OutboxError::Gone`] when another caller was faster.
+    /// [`OutboxError::Gone`] when another caller was faster; [`OutboxError::Undecided`] when an answer
+    /// was lost, so that this call or another one may have ended the dead letter.
     pub async fn discard(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
         let deleted = match self.find(letter).await {
             Ok((stored, _)) => self.container.run(stored.delete()).await,
@@ -246,6 +247,7 @@ where
             Err(error) => return Err(error),
         };
         match deleted {
+            Err(error) if error.is_ambiguous() => Err(OutboxError::Undecided),
             Err(error) if error.is_not_found() || error.is_precondition_failed() => {
                 Err(OutboxError::Gone)
             }

@@ -28,9 +28,9 @@ pub enum OutboxError {
         "the dead letter is gone: another process has redriven or discarded it; list the dead letters again"
     )]
     Gone,
-    /// The answer to a redrive was lost, and neither the dead letter nor its message is left.
+    /// The answer to a redrive or a discard was lost, and nothing shows whether it took place.
     #[error(
-        "whether the dead letter was redriven is unknown, because an answer was lost: its message was received since, or another process discarded it"
+        "what became of the dead letter is unknown, because an answer was lost: this call or another process has redriven or discarded it, or nobody has; list the dead letters again"
     )]
     Undecided,
     /// A newer release has written the container in a form that this release does not know. Nothing

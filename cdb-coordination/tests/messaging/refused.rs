@@ -206,6 +206,28 @@ async fn a_dead_letter_that_is_discarded_while_an_answer_is_lost_is_not_reported
     assert!(is_undecided, "{redriven:?}");
 }
 
+/// A proxy may answer 503 after the deletion. The client then sends it again, and gets a 404.
+#[tokio::test(start_paused = true)]
+async fn a_discard_with_a_lost_answer_is_not_reported_as_that_of_another() {
+    for effect in [
+        Effect::DropAnswer,
+        Effect::StatusAfterEffect { status: 503 },
+    ] {
+        let env = TestEnv::start(1).await;
+        let Some(emulator) = &env.backend.emulator else {
+            return;
+        };
+        let letters = refused_note(&env).await;
+        let listed = letters.list(Timestamp::default(), 10).await;
+        let letter = listed.expect("a list").remove(0);
+        emulator.inject(Fault::once(effect.clone()).on(OperationKind::Delete));
+        let discarded = letters.discard(&letter).await;
+        let is_undecided = matches!(discarded, Err(OutboxError::Undecided));
+        assert!(is_undecided, "{effect:?}: {discarded:?}");
+        assert_eq!(letters.count().await.expect("a query"), 0);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_redrive_with_a_lost_answer_is_recognised_by_its_message() {
     for effect in [Effect::DropAnswer, Effect::DropRequest] {
