@@ -59,7 +59,12 @@ const BUSY_REMEDY: &str = "if these are all workers, raise `RuntimeOptions::work
 pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Finding>, Failure> {
     let container = &orchestrations.container;
     let queues = queues::read(orchestrations).await?;
-    let mut findings = unserved(&queues);
+    let oldest = queues.messages.oldest.filter(|oldest| *oldest > UNSERVED);
+    let waiting = match oldest {
+        Some(_) => overdue_at_instances(container).await?,
+        None => None,
+    };
+    let mut findings = unserved(&queues, waiting);
     if let Some(limited) = &queues.limited {
         findings.extend(paused(limited, queues.now));
     }
@@ -83,10 +88,46 @@ pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Findi
     Ok(findings)
 }
 
-fn unserved(queues: &queues::Queues) -> Vec<Finding> {
+/// Returns the number of instances with overdue messages, if each of them leaves its messages in the
+/// queue: a held one, or one that does not take its queued events. `None` if a runtime should take
+/// some.
+async fn overdue_at_instances(
+    container: &ContainerClient<Durable>,
+) -> Result<Option<usize>, Failure> {
+    let overdue = Query::<OrchestratorItem>::across_partitions()
+        .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, container.now() - UNSERVED))
+        .order_by(OrchestratorItem::BY_DUE)
+        .limit(MESSAGES)
+        .values(OrchestratorItem::INSTANCE_ID);
+    let ids: BTreeSet<String> = container.query(overdue).all().await?.into_iter().collect();
+    let count = ids.len();
+    if count > INSTANCES {
+        return Ok(None);
+    }
+    let found = instances(container, ids).await?;
+    let leave_them = found.iter().filter(|instance| {
+        instance.has_more() && (instance.held.is_some() || instance.untaken_events.is_some())
+    });
+    Ok((leave_them.count() == count).then_some(count))
+}
+
+/// Reads instances.
+async fn instances(
+    container: &ContainerClient<Durable>,
+    ids: impl IntoIterator<Item = String>,
+) -> Result<Vec<Instance>, Failure> {
+    let found = stream::iter(ids)
+        .map(async |id| container.read(&InstanceKey::new(&*id)).await)
+        .buffered(CONCURRENT);
+    let found: Vec<_> = found.try_collect().await?;
+    let found = found.into_iter().flatten();
+    Ok(found.map(|stored| stored.document).collect())
+}
+
+fn unserved(queues: &queues::Queues, at_instances: Option<usize>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let old = |waiting: &queues::Waiting| waiting.oldest.filter(|oldest| *oldest > UNSERVED);
-    if let Some(oldest) = old(&queues.messages) {
+    if let Some(oldest) = old(&queues.messages).filter(|_| at_instances.is_none()) {
         findings.push(Finding::problem(
             "slots",
             format!("messages have been due for {}, in {}", span(oldest), late_slots(&queues.slots)),
@@ -130,7 +171,11 @@ fn unserved(queues: &queues::Queues) -> Vec<Finding> {
             0 => "",
             _ => ", apart from what waits for limits",
         };
-        let says = format!("no work has been due for longer than a minute{apart}");
+        let messages = at_instances.map_or_else(String::new, |count| {
+            let instances = counted(count as u64, "instance");
+            format!(", apart from messages that {instances} cannot or will not take yet")
+        });
+        let says = format!("no work has been due for longer than a minute{apart}{messages}");
         findings.push(Finding::ok("slots", says));
     }
     findings
@@ -233,16 +278,10 @@ async fn stuck_instances(container: &ContainerClient<Durable>) -> Result<Vec<Fin
         .limit(MESSAGES)
         .values(OrchestratorItem::INSTANCE_ID);
     let ids: BTreeSet<String> = container.query(due).all().await?.into_iter().collect();
-    let found = stream::iter(ids.into_iter().take(INSTANCES))
-        .map(async |id| container.read(&InstanceKey::new(&*id)).await)
-        .buffered(CONCURRENT);
-    let found: Vec<_> = found.try_collect().await?;
+    let found = instances(container, ids.into_iter().take(INSTANCES)).await?;
     // Instances that have not started are a finding of their orchestration.
-    let started = found.into_iter().flatten();
-    let started = started.filter(|stored| stored.document.is_created());
-    Ok(started
-        .filter_map(|stored| instance(&stored.document, now))
-        .collect())
+    let started = found.iter().filter(|found| found.is_created());
+    Ok(started.filter_map(|found| instance(found, now)).collect())
 }
 
 fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {

@@ -135,7 +135,7 @@ async fn wait(
     if locked_until(instance, orchestrations.container.now()).is_some() {
         return Ok(Some(WaitsFor::of(Kind::Busy)));
     }
-    if unserved.messages.contains(&instance.instance_id) {
+    if unserved.messages.contains(&instance.instance_id) && instance.untaken_events.is_none() {
         return Ok(Some(WaitsFor::of(Kind::Runtime)));
     }
     let documents = instance.history_documents;

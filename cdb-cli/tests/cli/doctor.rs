@@ -3,12 +3,13 @@
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerChange;
 use cdb_model::{Container, Document, Patch};
-use cdb_provider::documents::{Durable, Instance, InstanceKey};
+use cdb_provider::documents::{Durable, Instance, InstanceKey, OrchestratorItem, Status};
+use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::fixture::{fill, members};
+use crate::fixture::{at, fill, instance, members};
 use crate::harness::{Account, cdb};
 use crate::shop::{Payment, Shop};
 
@@ -50,6 +51,37 @@ async fn each_finding_has_a_remedy() {
     let run = account.cdb("doctor").await;
     assert_eq!(run.exit, Exit::Finding, "{run:?}");
     run.is("doctor");
+}
+
+/// Their messages stay due for as long as the instance likes, and no other runtime changes this.
+#[tokio::test]
+async fn messages_that_an_instance_does_not_take_yet_are_no_problem_of_the_runtimes() {
+    let account = Account::start().await;
+    let container = account.container::<Durable>().await;
+    let full = Instance {
+        untaken_events: Some(64),
+        ..instance("full", "Inbox", Status::Running, 0)
+    };
+    container.run(full.create()).await.expect("it is stored");
+    let event = |instance: &str| WorkItem::QueueMessage {
+        instance: instance.to_owned(),
+        name: "Letters".to_owned(),
+        data: String::new(),
+    };
+    let due = |instance| OrchestratorItem::new(&event(instance), "letter".to_owned(), at(0), at(0));
+    let letter = due("full").expect("a message");
+    container.run(letter.create()).await.expect("it is stored");
+    let run = account.cdb("doctor").await;
+    assert_eq!(run.exit, Exit::Ok, "{run:?}");
+    run.prints("apart from messages that 1 instance cannot or will not take yet");
+    let listed = account.cdb("instances list").await;
+    assert!(!listed.out.contains("waits for a runtime"), "{listed:?}");
+    let idle = instance("idle", "Inbox", Status::Running, 0);
+    container.run(idle.create()).await.expect("it is stored");
+    let letter = due("idle").expect("a message");
+    container.run(letter.create()).await.expect("it is stored");
+    let run = account.cdb("doctor").await;
+    run.prints("PROBLEM  slots        messages have been due for");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use super::message::{Content, Message};
 const MAX_UNTAKEN: i64 = 64;
 
 /// The queued events that an execution has not taken.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Room<'a> {
     /// The events without a subscription, by queue. Negative: the subscriptions without an event.
     queues: HashMap<&'a str, i64>,
@@ -25,15 +25,36 @@ pub(crate) struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
+    /// Returns the room after the events of an execution.
+    pub(crate) fn of(history: impl IntoIterator<Item = &'a Event>) -> Self {
+        let (mut room, mut subscriptions) = (Self::default(), HashMap::new());
+        for event in history {
+            match &event.kind {
+                EventKind::QueueEventDelivered { name, .. } => room.add(name, 1),
+                EventKind::QueueSubscribed { name } => {
+                    subscriptions.insert(event.event_id(), &**name);
+                    room.add(name, -1);
+                }
+                EventKind::QueueSubscriptionCancelled { .. } => {
+                    let ended = event
+                        .source_event_id
+                        .and_then(|id| subscriptions.remove(&id));
+                    if let Some(queue) = ended {
+                        room.add(queue, 1);
+                    }
+                }
+                _ => {}
+            }
+        }
+        room
+    }
+
     /// Returns the room before a turn that takes none of the queued events among its messages.
     pub(crate) fn before(history: &'a [Event], messages: &'a [Message]) -> Self {
-        let mut room = Self {
-            queues: HashMap::new(),
-            untaken: 0,
-        };
+        let mut room = Self::default();
         let start = messages.iter().find(|message| message.is_start());
         match start.map(|start| &start.content) {
-            None => room.add_history(history),
+            None => return Self::of(history),
             Some(Content::Whole(WorkItem::ContinueAsNew {
                 carry_forward_events,
                 ..
@@ -58,6 +79,12 @@ impl<'a> Room<'a> {
         room
     }
 
+    /// Returns the number of events without a subscription, if there is no room for more of them.
+    pub(crate) fn full(&self) -> Option<u32> {
+        let is_full = self.untaken >= MAX_UNTAKEN;
+        is_full.then(|| u32::try_from(self.untaken).unwrap_or(u32::MAX))
+    }
+
     /// Takes up an event of a queue, if there is room for it.
     pub(crate) fn admits(&mut self, queue: &'a str) -> bool {
         let is_awaited = self.queues.get(queue).is_some_and(|events| *events < 0);
@@ -74,28 +101,6 @@ impl<'a> Room<'a> {
         let before = (*events).max(0);
         *events += number;
         self.untaken += (*events).max(0) - before;
-    }
-
-    fn add_history(&mut self, history: &'a [Event]) {
-        let mut subscriptions = HashMap::new();
-        for event in history {
-            match &event.kind {
-                EventKind::QueueEventDelivered { name, .. } => self.add(name, 1),
-                EventKind::QueueSubscribed { name } => {
-                    subscriptions.insert(event.event_id(), &**name);
-                    self.add(name, -1);
-                }
-                EventKind::QueueSubscriptionCancelled { .. } => {
-                    let ended = event
-                        .source_event_id
-                        .and_then(|id| subscriptions.remove(&id));
-                    if let Some(queue) = ended {
-                        self.add(queue, 1);
-                    }
-                }
-                _ => {}
-            }
-        }
     }
 }
 

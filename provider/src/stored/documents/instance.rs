@@ -117,6 +117,10 @@ pub struct Instance {
     /// next commit removes it. Versions that do not know it try the turn again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Hold>,
+    /// The number of queued events that the newest execution has not taken, while it gets no others:
+    /// those stay due until it takes some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untaken_events: Option<u32>,
     /// The request units that the instance has been charged, without its last commit. Absent on
     /// instances that older versions have written.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use duroxide::providers::ExecutionMetadata;
 
 use super::outgoing::Origin;
 use crate::queue::instances::lock::remove_attempts;
-use crate::queue::instances::{Turn, TurnResult, pack_version};
+use crate::queue::instances::{Room, Turn, TurnResult, pack_version};
 use crate::queue::ledger;
 use crate::stored::custom_status;
 use crate::stored::documents::{Execution, Instance, Status, Text};
@@ -35,7 +35,8 @@ pub(super) fn advance(
     instance.updated_at = now;
     instance.held = None;
     remove_attempts(&mut instance.attempts, &turn.messages);
-    if result.execution_id > instance.current_execution_id {
+    let is_new_execution = result.execution_id > instance.current_execution_id;
+    if is_new_execution {
         start_execution(&mut instance, result.execution_id, now);
     }
     if result.execution_id == instance.current_execution_id
@@ -62,6 +63,12 @@ pub(super) fn advance(
         instance.custom_status = status;
         instance.custom_status_version += 1;
     }
+    let events = turn.events().filter(|_| !is_new_execution);
+    let events = events.iter().flat_map(|events| events.iter());
+    instance.untaken_events = match instance.status {
+        Status::Running => Room::of(events.chain(&result.history_delta)).full(),
+        _ => None,
+    };
     instance
 }
 
