@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::queue::instances::{
-    Attempt, CachedInstance, Content, History, MAX_MESSAGES, Message, Presence, Room, sort,
+    Attempt, CachedInstance, Content, History, Left, MAX_MESSAGES, Message, Presence, Room, sort,
     sort_cancellations_first, split_off_others,
 };
 use crate::stored::Store;
@@ -32,6 +32,9 @@ const CHANGING_READS: u32 = 3;
 #[expect(clippy::cast_possible_truncation, reason = "a constant below 2^32")]
 const MAX_LOADED_MESSAGES: u32 = 2 * MAX_MESSAGES as u32;
 
+/// The most messages that a load leaves to later turns. Later loads read the others.
+const MAX_NOTED: usize = 1_024;
+
 /// The documents of a partition that the next turn needs.
 #[derive(Debug)]
 pub(crate) struct Loaded {
@@ -43,8 +46,8 @@ pub(crate) struct Loaded {
     others: Vec<Message>,
     /// Whether there may be more due messages.
     has_more_messages: bool,
-    /// The due messages of later turns, if a load has found them.
-    pub(super) left: Vec<Message>,
+    /// The due messages that the turn does not take.
+    pub(super) left: Left,
     /// The time at which they are due.
     pub(super) due_at: Timestamp,
     /// The newest due time of the messages, with those that do not fit into the turn.
@@ -108,7 +111,7 @@ impl Loaded {
             messages,
             others: Vec::new(),
             has_more_messages: false,
-            left: Vec::new(),
+            left: Left::AsKnown,
             due_at: Timestamp::default(),
             newest: Timestamp::default(),
             kv: KvState::default(),
@@ -429,7 +432,7 @@ pub(super) async fn without_surplus_events(
     if loaded.messages.is_empty() && loaded.has_more_messages {
         let sent_at = Instant::now();
         let rows = read_messages(store, &loaded.instance_id, loaded.due_at, None).await?;
-        loaded.others.clear();
+        loaded.has_more_messages = false;
         let mut segments = Segments::default();
         for row in rows {
             loaded.add(store, row, &mut segments, sent_at);
@@ -541,10 +544,15 @@ impl Loaded {
         }
         left.extend(split_off_others(&mut messages));
         self.messages = messages;
-        // This process knows the messages of a cached instance.
         if !matches!(self.history, LoadedHistory::Cached(_)) {
-            left.truncate(MAX_LOADED_MESSAGES as usize);
-            self.left = left;
+            sort(&mut left);
+            let is_complete = left.len() <= MAX_NOTED && !self.has_more_messages;
+            left.truncate(MAX_NOTED);
+            let messages = left;
+            self.left = Left::Found {
+                messages,
+                is_complete,
+            };
         }
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// A fixed cluster and load instead of those drawn from the seed, to measure throughput
     #[arg(long)]
     pub(crate) profile: Option<FixedProfile>,
-    /// The seconds of real time after which a seed without progress has failed
+    /// The seconds of processor time after which a seed without progress has failed
     #[arg(long, default_value_t = 120.0)]
     pub(crate) stall: f64,
     /// The number of concurrent processes; one for each processor by default

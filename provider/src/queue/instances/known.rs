@@ -10,7 +10,7 @@ use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
 
 use super::cache::CachedInstance;
-use super::message::{Message, MessageKind, sort, split_off_others};
+use super::message::{Message, MessageKind, for_next_turn, split_off_others};
 use super::turn::Turn;
 use super::version::supports;
 use crate::queue::local_queue::{Memory, Offer, Work};
@@ -26,6 +26,9 @@ pub(crate) struct Instances;
 pub(crate) struct KnownInstance {
     pending: Vec<Pending>,
     pending_bytes: usize,
+    /// Whether the store may have messages that came before pending ones. The next attempt reads them:
+    /// otherwise an event would be received before an earlier one.
+    lacks_messages: bool,
     /// The time from which on the partition must be searched for messages.
     search_at: Option<Instant>,
     /// Counts search requests, so that a request during an attempt is not cleared with the
@@ -41,6 +44,19 @@ pub(crate) struct KnownInstance {
     /// The pause after which the instance is read again, while its execution has no room for its
     /// queued events.
     full: Option<Duration>,
+}
+
+/// The due messages that a turn does not take.
+#[derive(Debug)]
+pub(crate) enum Left {
+    /// The others that this process knows.
+    AsKnown,
+    /// Those that a load has found, oldest first.
+    Found {
+        messages: Vec<Message>,
+        /// Whether there are no others.
+        is_complete: bool,
+    },
 }
 
 /// What is known of the document of an instance.
@@ -110,7 +126,7 @@ pub(crate) struct Attempt {
     pub(crate) cached: Option<Arc<CachedInstance>>,
     /// The due messages of one turn, in order.
     pub(crate) messages: Vec<Message>,
-    /// The other due messages, in order.
+    /// The other due messages that the turn may take, in order.
     pub(crate) others: Vec<Message>,
     /// Whether the partition must be searched for messages.
     pub(crate) search: bool,
@@ -162,6 +178,27 @@ impl KnownInstance {
     pub(crate) fn forget_messages(&mut self) {
         self.pending.clear();
         self.pending_bytes = 0;
+        self.lacks_messages = true;
+    }
+
+    /// Notes the messages that a turn takes and those that it leaves, as far as they were found.
+    pub(crate) fn taken(&mut self, taken: &[Message], left: Left, now: Instant) {
+        self.remove_messages(taken);
+        match left {
+            Left::AsKnown => {}
+            Left::Found {
+                messages,
+                is_complete,
+            } => {
+                self.lacks_messages = !is_complete;
+                for message in messages {
+                    self.note(message, now, true);
+                }
+                if !is_complete {
+                    self.search(now);
+                }
+            }
+        }
     }
 
     /// Forgets the messages that a turn has taken.
@@ -192,16 +229,20 @@ impl KnownInstance {
         });
         if attempt.search {
             self.attempt_ended(attempt);
+            self.lacks_messages = true;
         }
         self.full = Some(pause);
         self.search(attempt.at + pause);
     }
 
     /// Notes a committed turn.
-    pub(crate) fn committed(&mut self) {
+    pub(crate) fn committed(&mut self, now: Instant) {
         self.clear_unfit();
-        self.full = None;
         self.history = None;
+        // There may be room now.
+        if self.full.take().is_some() && self.lacks_messages {
+            self.search(now);
+        }
     }
 
     /// Returns whether another runtime held the instance when it was read last.
@@ -216,7 +257,8 @@ impl KnownInstance {
         }
     }
 
-    /// Returns the messages of a turn: those that are due at `now` and were seen after `read_at`.
+    /// Returns the messages that the next turn may take: those that are due at `now` and were seen
+    /// after `read_at`.
     pub(crate) fn due_messages(
         &self,
         now: Instant,
@@ -226,9 +268,7 @@ impl KnownInstance {
             .pending
             .iter()
             .filter(|pending| pending.due <= now && Some(pending.message.seen_at) >= read_at);
-        let mut due: Vec<Message> = due.map(|pending| pending.message.clone()).collect();
-        sort(&mut due);
-        due
+        for_next_turn(due.map(|pending| &pending.message))
     }
 
     /// Returns whether messages are due at `now`, stale ones included.
@@ -245,6 +285,7 @@ impl KnownInstance {
 
     /// Notes that the instance cannot be processed, considering messages due until `newest`.
     pub(crate) fn mark_unfit(&mut self, newest: Timestamp, pinned: Option<u64>) {
+        self.lacks_messages = true;
         self.unfit = Some(Unfit {
             newest,
             pause: self.next_backoff(),
@@ -408,8 +449,7 @@ impl Work for Instances {
         let mut messages = known.due_messages(now, read_at);
         // Messages that were seen before the history was read may be consumed.
         let is_stale = messages.is_empty() && known.has_due(now);
-        // Messages that came before are in the store only.
-        let is_incomplete = known.is_unfit();
+        let is_incomplete = known.lacks_messages;
         let search_at = known.search_at;
         Attempt {
             cached: known.cached.clone(),

@@ -1,5 +1,7 @@
 //! A queued message that this process knows.
 
+use std::collections::HashMap;
+
 use cdb_model::{Document, DocumentKey, ETag, ItemId, Stored, Timestamp};
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
@@ -179,6 +181,22 @@ impl Message {
 /// Sorts messages into the order in which an orchestration sees them.
 pub(crate) fn sort(messages: &mut [Message]) {
     messages.sort_by(|a, b| a.order().cmp(&b.order()));
+}
+
+/// Returns copies of the messages that the next turn may take, in their order: of each queue as many
+/// events as a turn takes at most, and all other messages.
+pub(crate) fn for_next_turn<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<Message> {
+    let mut messages: Vec<&Message> = messages.collect();
+    messages.sort_by(|a, b| a.order().cmp(&b.order()));
+    let mut events = HashMap::new();
+    messages.retain(|message| {
+        message.queue().is_none_or(|queue| {
+            let of_queue = events.entry(queue).or_insert(0);
+            *of_queue += 1;
+            *of_queue <= MAX_MESSAGES
+        })
+    });
+    messages.into_iter().cloned().collect()
 }
 
 /// Sorts messages, and moves cancellations to the front, behind a start: a turn that no code can

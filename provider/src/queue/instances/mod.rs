@@ -14,7 +14,7 @@ mod turn_result;
 mod version;
 
 pub(crate) use cache::{CachedInstance, History};
-pub(crate) use known::{Attempt, Instances, Presence};
+pub(crate) use known::{Attempt, Instances, Left, Presence};
 pub(crate) use message::{
     Content, MAX_MESSAGES, Message, sort, sort_cancellations_first, split_off_others,
 };

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::cache::CachedInstance;
-use super::known::{Attempt, Instances, KnownInstance, Readiness};
+use super::known::{Attempt, Instances, KnownInstance, Left, Readiness};
 use super::message::{MAX_MESSAGES, Message};
 use super::room::Room;
 use super::turn::Turn;
@@ -118,8 +118,6 @@ impl InstanceQueue {
             queue.learn(&instance_id, now, |known| {
                 if ends_backoff {
                     known.clear_unfit();
-                    // Messages that came before are in the store only.
-                    known.search(now);
                 }
                 known.note(message, now + after, false);
             });
@@ -261,7 +259,7 @@ impl InstanceQueue {
         let execution = turn.instance.document.current_execution_id;
         let history = turn.events();
         let messages = turn.messages.clone();
-        let left = std::mem::take(&mut turn.left);
+        let left = std::mem::replace(&mut turn.left, Left::AsKnown);
         let now = Instant::now().into_std();
         let until = turn.instance.document.locked_until.unwrap_or_default();
         let won = Won {
@@ -276,10 +274,7 @@ impl InstanceQueue {
                 known.clear_unfit();
             }
             known.forget_holder();
-            known.remove_messages(&messages);
-            for message in left {
-                known.note(message, now, true);
-            }
+            known.taken(&messages, left, now);
             known.execution = (execution > 1).then_some(execution);
             // The first turn has no history; its commit schedules the activities that need one.
             known.history = history.filter(|events| !events.is_empty());
@@ -365,7 +360,7 @@ impl InstanceQueue {
         execution: u64,
     ) {
         self.end(turn, |known| {
-            known.committed();
+            known.committed(Instant::now().into_std());
             known.execution = (execution > 1).then_some(execution);
             known.cached = left.map(Arc::new);
         });

@@ -9,6 +9,7 @@ use cdb_model::{ETag, ItemId, Stored, Timestamp};
 use duroxide::Event;
 
 use super::cache::History;
+use super::known::Left;
 use super::message::Message;
 use super::turn_result::RejectedCommit;
 use crate::queue::local_queue::Caller;
@@ -23,8 +24,8 @@ pub(crate) struct Turn {
     /// Until when other runtimes do not look at its messages, while the lock is not stored.
     pub(crate) reserved_until: Option<Timestamp>,
     pub(crate) messages: Vec<Message>,
-    /// The other due messages, if a load has found them.
-    pub(crate) left: Vec<Message>,
+    /// The due messages that the turn does not take.
+    pub(crate) left: Left,
     /// The duration of the lock each time it is taken or renewed.
     pub(crate) lock_time: Duration,
     /// The attempt counts without this lock's attempt, once a commit has renewed the lock.
