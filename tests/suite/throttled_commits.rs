@@ -206,6 +206,33 @@ async fn throttled_commits_of_a_partition_hold_no_dispatchers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn at_most_sixteen_commits_go_on_without_their_dispatchers() {
+    let Some(site) = Site::open().await else {
+        return;
+    };
+    let sick = &site.sick[..24];
+    site.throttle(&[OperationKind::Batch], 1.0, Duration::from_millis(100));
+    for instance in sick {
+        site.start(instance, "Once").await;
+    }
+    sleep(Duration::from_secs(16)).await;
+    let begun = sick.iter().filter_map(|instance| site.seen.begun(instance));
+    let begun = begun.count();
+    let dispatchers = RuntimeOptions::default().orchestration_concurrency;
+    assert!((16..=16 + dispatchers).contains(&begun), "{begun}");
+    site.emulator().clear_faults();
+    for instance in sick {
+        let ended = site.client.wait_for_orchestration(instance, RECOVERY).await;
+        assert!(
+            matches!(ended, Ok(OrchestrationStatus::Completed { .. })),
+            "{instance}: {ended:?}"
+        );
+    }
+    site.runtime.shutdown(None).await;
+    site.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_commit_that_fails_without_its_dispatcher_is_repeated_as_a_turn() {
     let Some(site) = Site::open().await else {
         return;
