@@ -76,6 +76,8 @@ pub(crate) const TAKEOVER_PAUSE: Duration = ms(500);
 /// duroxide fails an orchestration when a commit returns an error; after a lost lock it repeats the
 /// turn.
 pub(crate) const COMMIT_TIME: Duration = secs(120);
+/// The time for which a dispatcher waits while the commit of its turn is throttled.
+pub(crate) const COMMIT_REFUSED: Duration = ms(750);
 /// The pause after a write whose retries in the client failed.
 pub(crate) const RETRY_PAUSE: Duration = ms(200);
 /// The first and the longest pause before the body of a transactional activity runs again.

@@ -55,6 +55,7 @@ mod slow_loads;
 mod stress;
 mod takeover;
 mod telemetry;
+mod throttled_commits;
 mod tidy;
 mod timing;
 mod transactional;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_provider::CosmosDBProvider;
 use cdb_tests::Backend;
-use duroxide::providers::{OrchestrationItem, Provider, WorkItem};
+use duroxide::providers::{OrchestrationItem, Provider, ProviderError, WorkItem};
 use duroxide::{Event, EventKind};
 use tokio::time::Instant;
 
@@ -45,6 +45,17 @@ pub(crate) async fn ack_and_send(
     token: &str,
     messages: Vec<WorkItem>,
 ) {
+    let acknowledged = try_ack(provider, item, token, messages).await;
+    acknowledged.expect("the turn is committed");
+}
+
+/// As [`ack_and_send`], with the answer.
+pub(crate) async fn try_ack(
+    provider: &CosmosDBProvider,
+    item: &OrchestrationItem,
+    token: &str,
+    messages: Vec<WorkItem>,
+) -> Result<(), ProviderError> {
     let id = item.history.len() as u64 + 1;
     let kind = if id == 1 {
         started("Wait", "")
@@ -59,7 +70,6 @@ pub(crate) async fn ack_and_send(
     provider
         .ack_orchestration_item(token, 1, vec![event], vec![], messages, metadata, vec![])
         .await
-        .expect("the turn is committed");
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::harness::{next_activity, next_turn};
 use crate::network::{ANY, Kind, Network, QUERY, READ, WRITE};
 use crate::partitions::{SICK, instances};
-use crate::several::{ack, enqueue, start};
+use crate::several::{ack, enqueue, start, try_ack};
 
 const LOCK: Duration = Duration::from_secs(30);
 
@@ -205,7 +205,9 @@ async fn throttled_turns(kinds: &[OperationKind], share: f64) -> Option<(Duratio
             emulator.clear_faults();
         }
         let (item, token, _) = next_turn(&runtime, LOCK).await;
-        ack(&runtime, &item, &token).await;
+        // The commit of a throttled turn goes on without its dispatcher.
+        let acknowledged = try_ack(&runtime, &item, &token, vec![]).await;
+        assert!(acknowledged.is_ok() || sick.contains(&item.instance));
         left -= 1;
         if sound.contains(&item.instance) {
             sound_left -= 1;
@@ -220,12 +222,12 @@ async fn throttled_turns(kinds: &[OperationKind], share: f64) -> Option<(Duratio
 async fn a_partition_that_throttles_a_kind_of_requests_delays_only_its_own_instances() {
     let kinds = [&WRITES[..], &[OperationKind::Read], &[OperationKind::Query]];
     for kinds in kinds {
-        for (share, most) in [(1.0, 2), (0.5, 6), (0.9, 30)] {
+        for share in [1.0, 0.5, 0.9] {
             let Some((sound, all)) = throttled_turns(kinds, share).await else {
                 return;
             };
             println!("{share} of {kinds:?}: others after {sound:?}, all after {all:?}");
-            assert!(sound <= Duration::from_secs(most), "{kinds:?}: {sound:?}");
+            assert!(sound <= Duration::from_secs(2), "{kinds:?}: {sound:?}");
             assert!(all <= Duration::from_secs(90), "{kinds:?}: {all:?}");
         }
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use cdb_model::{ETag, PartitionKey};
 use http::Method;
 use serde::Deserialize;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::background::Work;
 use crate::call_deadline::{time_left, with_own_deadline};
@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::governor::{Admission, Governor};
 use crate::header;
 use crate::operation::OperationKind;
-use crate::partition_health::{Class, PartitionHealth, watch_stall};
+use crate::partition_health::{Class, PartitionHealth, refused_since, watch_stall};
 use crate::physical_partitions::{
     LISTING_INTERVAL, ListedRange, PhysicalPartitionId, RangeCache, RangeMap,
 };
@@ -43,6 +43,10 @@ pub(crate) struct ContainerContext {
 
 /// The interval at which slow work asks whether its partition answers.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The time for which work may be refused: longer than a second, so that a request that is asked to wait
+/// for a second is sent twice.
+pub(super) const REFUSED: Duration = Duration::from_millis(1_250);
 
 /// How often ranges are listed until a listing does not overlap with a split.
 const LISTING_ATTEMPTS: u32 = 5;
@@ -273,7 +277,7 @@ impl ContainerContext {
     }
 
     /// Awaits work in a logical partition while its physical partition answers and does not throttle
-    /// it for a second. Slow work goes on.
+    /// it for as long as `refused`. Slow work goes on.
     ///
     /// # Errors
     /// Returns the rest of the partition's backoff, and drops the work, when the partition does not
@@ -281,12 +285,13 @@ impl ContainerContext {
     pub(crate) async fn while_answering<T>(
         &self,
         key: &PartitionKey,
+        refused: Duration,
         work: impl Future<Output = T>,
     ) -> Result<T, Duration> {
         watch_stall(async {
             tokio::select! {
                 done = work => Ok(done),
-                backoff = self.until_silent(key, Duration::ZERO) => Err(backoff),
+                backoff = self.until_silent(key, Duration::ZERO, refused) => Err(backoff),
             }
         })
         .await
@@ -302,7 +307,7 @@ impl ContainerContext {
         watch_stall(async {
             tokio::select! {
                 answered = request => answered,
-                backoff = self.until_silent(key, PROBE_INTERVAL) => {
+                backoff = self.until_silent(key, PROBE_INTERVAL, REFUSED) => {
                     let message = format!("the physical partition of {key} does not answer; wait {backoff:?}");
                     Err(Error::new(ErrorKind::Unavailable, message).into())
                 }
@@ -312,18 +317,36 @@ impl ContainerContext {
     }
 
     /// Waits until the physical partition of a logical one does not answer, or throttles the work of
-    /// this task, while others answer. Returns the rest of its backoff. The deadline of its point reads
-    /// is shorter by `head_start`.
-    async fn until_silent(&self, key: &PartitionKey, head_start: Duration) -> Duration {
+    /// this task for as long as `refused`, while others answer. Returns the rest of its backoff. The
+    /// deadline of its point reads is shorter by `head_start`.
+    async fn until_silent(
+        &self,
+        key: &PartitionKey,
+        head_start: Duration,
+        refused: Duration,
+    ) -> Duration {
+        let mut looked_at = Instant::now();
+        let mut next_ping = looked_at + PROBE_INTERVAL;
         loop {
-            sleep(PROBE_INTERVAL).await;
+            // A stall that does not count, because no other partition answers, may count at the next ping.
+            let stalls_at = refused_since().map(|since| since + refused);
+            let stalls_at = stalls_at.filter(|at| *at > looked_at);
+            sleep_until(stalls_at.map_or(next_ping, |at| at.min(next_ping))).await;
+            looked_at = Instant::now();
             let range = self.known_partition_of(key);
-            let Some(range) = range.filter(|_| !self.health.is_single()) else {
-                continue;
-            };
-            if let Some(backoff) = self.health.stalled(&range) {
+            let range = range.filter(|_| !self.health.is_single());
+            if let Some(range) = &range
+                && let Some(backoff) = self.health.stalled(range, refused)
+            {
                 return backoff;
             }
+            if Instant::now() < next_ping {
+                continue;
+            }
+            next_ping = Instant::now() + PROBE_INTERVAL;
+            let Some(range) = range else {
+                continue;
+            };
             // Slow work does not make a partition silent. A point read tells them apart, and the
             // health notes its answer.
             let (context, key) = (self.clone(), key.clone());

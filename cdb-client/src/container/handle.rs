@@ -8,7 +8,7 @@ use std::time::Duration;
 use cdb_model::{Container, Extends, PartitionKey, Timestamp};
 use derive_where::derive_where;
 
-use crate::container::context::ContainerContext;
+use crate::container::context::{ContainerContext, REFUSED};
 use crate::error::{Error, Result};
 use crate::partition_health::PartitionHealth;
 use crate::physical_partitions::PhysicalPartitionId;
@@ -186,7 +186,7 @@ impl<C: Container> ContainerClient<C> {
 
     /// Awaits work in a logical partition while its physical partition answers. Slow work goes on as
     /// long as the partition answers point reads, which cost 1 RU every half second, and does not
-    /// answer the requests of the work by 429 for a second.
+    /// answer the requests of the work by 429 for more than a second.
     ///
     /// # Errors
     /// Returns the rest of the partition's backoff, and drops the work, when the partition does not
@@ -198,8 +198,31 @@ impl<C: Container> ContainerClient<C> {
     ) -> Result<T, Duration> {
         match self.backoff_of(key) {
             Some(backoff) => Err(backoff),
-            None => self.context.while_answering(key, work).await,
+            None => self.context.while_answering(key, REFUSED, work).await,
         }
+    }
+
+    /// As [`while_answering`](Self::while_answering), without a look at the backoff, and until the work
+    /// was throttled for as long as `refused`. Borrowed work can go on afterwards.
+    ///
+    /// # Errors
+    /// Returns the rest of the partition's backoff as soon as the partition does not answer or throttles
+    /// the work, while others answer.
+    pub async fn until_stalled<T>(
+        &self,
+        key: &PartitionKey,
+        refused: Duration,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Duration> {
+        self.context.while_answering(key, refused, work).await
+    }
+
+    /// Returns for how long work in a logical partition should go behind that in others: its physical
+    /// partition has refused requests by 429 for a tenth of a second or longer, and another one has not.
+    /// Sends nothing.
+    pub fn behind_for(&self, key: &PartitionKey) -> Option<Duration> {
+        self.health()
+            .behind_for(&self.context.known_partition_of(key)?)
     }
 
     /// Awaits a request to a logical partition, as [`while_answering`](Self::while_answering) but

@@ -23,6 +23,13 @@ const LONGEST_PATIENCE: Duration = Duration::from_secs(10);
 /// The time for which the deadline of a slow partition stays longer after its last slow answer.
 const SLOW_FOR: Duration = Duration::from_secs(60);
 
+/// The shortest refusal after which the work of a partition goes behind that of others.
+const LEAST_REFUSAL: Duration = Duration::from_millis(100);
+
+/// The work goes behind for this many times as long as a request was refused, so that refusals take at
+/// most a fifth of the time of a dispatcher whose other work is due.
+const BEHIND: u32 = 4;
+
 /// The kinds of requests that a partition may answer at different speeds, or throttle alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -56,6 +63,8 @@ pub(super) struct Known {
     patience: [Patience; Class::ALL.len()],
     /// Until when a request may go on after its deadline.
     goes_on: [Option<Instant>; Class::ALL.len()],
+    /// Until when the work of the partition goes behind that of others.
+    behind_until: Option<Instant>,
 }
 
 impl Known {
@@ -65,7 +74,22 @@ impl Known {
             throttled: [Circuit::new(now); Class::ALL.len()],
             patience: [Patience::default(); Class::ALL.len()],
             goes_on: [None; Class::ALL.len()],
+            behind_until: None,
         }
+    }
+
+    /// Notes that a request got only answers of 429 for this time.
+    pub(super) fn refused_for(&mut self, time: Duration, now: Instant) {
+        if time >= LEAST_REFUSAL {
+            let until = now + (time * BEHIND).min(LONGEST_THROTTLED);
+            self.behind_until = self.behind_until.max(Some(until));
+        }
+    }
+
+    /// Returns for how long the work of the partition goes behind that of others.
+    pub(super) fn behind_for(&self, now: Instant) -> Option<Duration> {
+        let until = self.behind_until.filter(|until| *until > now)?;
+        Some(until - now)
     }
 
     pub(super) fn throttled(&mut self, class: Class) -> &mut Circuit {
@@ -318,6 +342,20 @@ mod tests {
         }
         known.answered(Class::Writes, Duration::ZERO, false, now);
         assert!(known.is_closed(&Class::ALL));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_goes_behind_for_four_times_as_long_as_a_request_was_refused() {
+        let now = Instant::now();
+        let mut known = Known::new(now);
+        for (refused, behind) in [(99, None), (100, Some(400)), (9_000, Some(5_000))] {
+            known.refused_for(Duration::from_millis(refused), now);
+            assert_eq!(known.behind_for(now), behind.map(Duration::from_millis));
+        }
+        known.refused_for(Duration::from_millis(200), now);
+        let later = now + Duration::from_secs(4);
+        assert_eq!(known.behind_for(later), Some(FIRST), "it is not shortened");
+        assert_eq!(known.behind_for(later + FIRST), None);
     }
 
     #[tokio::test(start_paused = true)]

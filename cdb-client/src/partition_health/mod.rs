@@ -49,6 +49,12 @@ fn note_stall(class: Class, is_throttled: bool) {
     });
 }
 
+/// Returns since when the work of this task is refused by 429.
+pub(crate) fn refused_since() -> Option<Instant> {
+    let stall = STALL.try_with(Cell::get).ok().flatten();
+    stall.map(|(_, since)| since)
+}
+
 /// Awaits work of which [`PartitionHealth::stalled`] tells whether it is throttled.
 pub(crate) async fn watch_stall<T>(work: impl Future<Output = T>) -> T {
     STALL.scope(Cell::new(None), work).await
@@ -138,6 +144,18 @@ impl PartitionHealth {
         circuits.get_mut(range)?.admit(classes, Instant::now())
     }
 
+    /// Returns for how long work in a partition goes behind that in others: the partition has refused
+    /// requests by 429, and another one has not.
+    pub(crate) fn behind_for(&self, range: &PhysicalPartitionId) -> Option<Duration> {
+        let now = Instant::now();
+        let circuits = self.circuits();
+        let rest = circuits.get(range)?.behind_for(now)?;
+        let mut known = circuits.values();
+        known
+            .any(|known| known.is_closed(WORK) && known.behind_for(now).is_none())
+            .then_some(rest)
+    }
+
     /// Returns `true` if a partition has not answered since a failure or throttles requests, while
     /// others answer. Unlike [`backoff_of`](Self::backoff_of), it lets no caller try the partition.
     pub fn is_silent(&self, range: &PhysicalPartitionId) -> bool {
@@ -149,12 +167,12 @@ impl PartitionHealth {
         is_silent && circuits.values().any(|known| known.is_closed(WORK))
     }
 
-    /// Returns the backoff of the work of this task if it is throttled for a second, while other
+    /// Returns the backoff of the work of this task if it is throttled for as long as `most`, while other
     /// partitions answer.
-    pub(crate) fn stalled(&self, range: &PhysicalPartitionId) -> Option<Duration> {
+    pub(crate) fn stalled(&self, range: &PhysicalPartitionId, most: Duration) -> Option<Duration> {
         let now = Instant::now();
         let stall = STALL.try_with(Cell::get).ok().flatten();
-        let (class, since) = stall.filter(|(_, since)| now - *since >= FIRST)?;
+        let (class, since) = stall.filter(|(_, since)| now - *since >= most)?;
         if !self.others_answer(range, WORK) {
             return None;
         }
@@ -286,20 +304,23 @@ impl PartitionHealth {
         }
     }
 
-    /// Notes an answer to a request of this class, and the time of its attempt. `refused_since` is
-    /// the time since which the request got only answers of 429.
+    /// Notes an answer to a request of this class, and the time of its attempt. Before it, the request
+    /// got only answers of 429 since `refused_since`.
     fn answered(
         &self,
         range: &PhysicalPartitionId,
         class: Class,
         took: Duration,
+        is_throttled: bool,
         refused_since: Option<Instant>,
     ) {
-        note_stall(class, refused_since.is_some());
+        note_stall(class, is_throttled);
         let now = Instant::now();
         let backoff = self.circuits().get_mut(range).and_then(|known| {
-            known.answered(class, took, refused_since.is_some(), now);
-            known.refused(class, refused_since?, now)
+            known.answered(class, took, is_throttled, now);
+            let since = refused_since?;
+            known.refused_for(now - since, now);
+            is_throttled.then(|| known.refused(class, since, now))?
         });
         if let Some(backoff) = backoff
             && self.others_answer(range, WORK)
@@ -394,11 +415,12 @@ impl Watch<'_> {
 
     fn note(&self, signal: Signal) {
         let now = Instant::now();
-        let attempts = {
+        let is_throttled = signal == Signal::Throttled;
+        let (attempts, refused_since) = {
             let mut attempts = self.attempts();
-            let since = attempts.refused_since.unwrap_or(now);
-            attempts.refused_since = (signal == Signal::Throttled).then_some(since);
-            attempts.clone()
+            let since = attempts.refused_since;
+            attempts.refused_since = is_throttled.then(|| since.unwrap_or(now));
+            (attempts.clone(), since)
         };
         // A trial of a partition that can fail over asks another region first, and ends at once
         // after the move.
@@ -406,9 +428,9 @@ impl Watch<'_> {
         let took = now - attempts.last_at;
         match signal {
             Signal::Answer | Signal::Throttled => {
-                let refused_since = attempts.refused_since;
+                let (range, class) = (&self.range, self.class);
                 self.health
-                    .answered(&self.range, self.class, took, refused_since);
+                    .answered(range, class, took, is_throttled, refused_since);
             }
             Signal::Failure => self.health.failed(&self.range, attempts.sent_at, longest),
             Signal::Nothing => {}
@@ -570,6 +592,24 @@ mod tests {
         assert!(!health.all_answer());
         let slow = answered_after(health.clone(), FIRST * 5);
         assert!(health.in_time(&all[1], QUERIES, slow).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_goes_behind_only_while_another_partition_refuses_nothing() {
+        let (health, all) = (health(&["0", "1"]), ids(&["0", "1"]));
+        for range in &all {
+            let since = Some(Instant::now());
+            tokio::time::advance(FIRST / 2).await;
+            health.answered(range, QUERIES, Duration::ZERO, false, since);
+            let others = all.iter().filter(|other| *other != range);
+            let is_first = range == &all[0];
+            assert_eq!(health.behind_for(range).is_some(), is_first);
+            assert!(
+                others
+                    .map(|other| health.behind_for(other))
+                    .all(|rest| rest.is_none())
+            );
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -57,7 +57,7 @@ pub(crate) async fn abandon(
 
 /// Ends a released turn in this process. The versions of its messages have changed, and perhaps
 /// their due times.
-fn forget(services: &Services, turn: &mut Turn, delay: Duration) {
+pub(super) fn forget(services: &Services, turn: &mut Turn, delay: Duration) {
     let instances = services.instances();
     instances.forget_messages(&turn.instance.document.instance_id);
     instances.finish(turn);

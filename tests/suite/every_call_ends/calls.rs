@@ -178,6 +178,9 @@ pub(super) const CALLS: &[Call] = calls! {
         "ContainerClient::while_answering" => |w| async move {
             w.shop.while_answering(&"here".into(), w.shop.run(fresh().create())).await
         },
+        "ContainerClient::until_stalled" => |w| async move {
+            w.shop.until_stalled(&"here".into(), Duration::from_secs(1), w.shop.run(fresh().create())).await
+        },
         "ContainerClient::in_time" => |w| async move {
             w.shop.in_time(&"here".into(), w.shop.run(fresh().create())).await
         },

@@ -48,6 +48,8 @@ pub(super) struct Held<W: Work> {
     pub(super) running: Shared<W>,
     pub(super) caller: Caller,
     pub(super) since: Instant,
+    /// Whether its end is stored without its dispatcher.
+    pub(super) is_detached: bool,
 }
 
 /// An item that the runtime is processing. Its renewal and its end both change its ETag, so they

@@ -134,15 +134,27 @@ impl<W: Work> Queue<W> {
         let next = Rank::start_of(Class::Free, self.next_priority());
         let first = self.ready.range(..free);
         let others = self.ready.range(next..).chain(self.ready.range(free..next));
+        let admits_behind = self.admits_behind();
         let accepted = |(_, key): &(_, &W::Key)| {
             let slot = self.slots.get(*key);
-            slot.is_some_and(|slot| accepts(capability, slot, now))
+            slot.is_some_and(|slot| {
+                let is_behind = matches!(slot.phase, Phase::Behind { .. });
+                accepts(capability, slot, now) && (admits_behind || !is_behind)
+            })
         };
         let found = match class {
             Class::First => first.chain(others).find(accepted),
             Class::Free | Class::Backoff => others.chain(first).find(accepted),
         };
         found.map(|(_, key)| key)
+    }
+
+    /// Returns whether a dispatcher may take an item that is behind others. One of several dispatchers
+    /// stays free for the others, and finds those that other processes wrote.
+    fn admits_behind(&self) -> bool {
+        let load = self.load();
+        let at_work = self.dispatchers.behind.len();
+        at_work == 0 || at_work + 1 < load.waiting + load.working
     }
 
     /// Counts how often each priority with ready items was passed over.
@@ -176,6 +188,9 @@ impl<W: Work> Queue<W> {
             _ => 0,
         };
         let phase = std::mem::replace(&mut slot.phase, Phase::Idle);
+        if matches!(phase, Phase::Behind { .. }) {
+            self.dispatchers.behind.insert(key.clone());
+        }
         let next = if let Phase::Prelocked {
             lock, token, until, ..
         } = phase

@@ -19,6 +19,9 @@
 //!    └─────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
+//! An item whose physical partition refuses requests goes from `Trying` to `Behind`: it is ready when no
+//! other item is.
+//!
 //! A turn of reserved messages goes from `Trying` to `Running`: it is handed out without a lock.
 //! `Trying` and `Locking` end with the guard of their attempt, every other phase but `Idle` by an event
 //! or by its time.

@@ -6,7 +6,8 @@
 use std::time::{Duration, Instant};
 
 use super::queue::{Queue, put};
-use super::slot::{PollNumber, Slot, Work};
+use super::slot::{Class, PollNumber, Rank, Slot, Work};
+use crate::stored::documents::Priority;
 use crate::timing::POLL_OVERLAP;
 
 /// The number of polls after which an item that none of them has found is forgotten.
@@ -62,10 +63,12 @@ impl<W: Work> Queue<W> {
         None
     }
 
-    /// Returns whether the dispatchers will soon have no ready item.
+    /// Returns whether the dispatchers will soon have no ready item but those that go behind others.
     pub(crate) fn is_running_low(&self) -> bool {
         let load = self.load();
-        load.ready < READY_PER_DISPATCHER * (load.waiting + load.working)
+        let enough = READY_PER_DISPATCHER * (load.waiting + load.working);
+        let behind = Rank::start_of(Class::Backoff, Priority::High);
+        load.ready < enough || self.ready.range(..behind).take(enough).count() < enough
     }
 
     /// Notes the end of a background poll, and whether it found anything.

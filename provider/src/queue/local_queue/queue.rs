@@ -103,6 +103,11 @@ impl<W: Work> Queue<W> {
         slot.is_some_and(|slot| matches!(slot.phase, Phase::Backoff { until } if until > now))
     }
 
+    /// Returns whether a dispatcher took the item while it was behind others, and is at work for it.
+    pub(crate) fn is_behind(&self, key: &W::Key) -> bool {
+        self.dispatchers.behind.contains(key)
+    }
+
     /// Notes a fact that this process learned about an item without a poll. A backoff continues.
     pub(crate) fn learn(&mut self, key: &W::Key, now: Instant, learn: impl FnOnce(&mut W::Known)) {
         self.edit(key, learn);
@@ -183,6 +188,9 @@ impl<W: Work> Queue<W> {
         let Some(slot) = self.slots.get_mut(key) else {
             return;
         };
+        if !slot.phase.is_at_work() {
+            self.dispatchers.behind.remove(key);
+        }
         let last = &mut self.sequence;
         let memory = W::memory(&slot.known);
         let class = slot.offer(now).map(|(class, _)| class);
@@ -215,7 +223,7 @@ impl<W: Work> Queue<W> {
             return;
         }
         let phase = std::mem::replace(&mut slot.phase, Phase::Idle);
-        if matches!(phase, Phase::Backoff { .. }) {
+        if matches!(phase, Phase::Backoff { .. } | Phase::Behind { .. }) {
             return;
         }
         if let Phase::Running { token, .. } = &phase {
@@ -324,7 +332,9 @@ impl<W: Work> Queue<W> {
         let mut waiting = self.timers.values().rev().chain(self.ready.values().rev());
         let is_idle = |key: &&W::Key| {
             let slot = self.slots.get(*key);
-            slot.is_some_and(|slot| matches!(slot.phase, Phase::Idle) && !slot.is_reserved)
+            slot.is_some_and(|slot| {
+                matches!(slot.phase, Phase::Idle | Phase::Behind { .. }) && !slot.is_reserved
+            })
         };
         let is_too_many = self.slots.len() > self.limits.slots;
         waiting.find(is_idle).filter(|_| is_too_many).cloned()

@@ -146,6 +146,9 @@ pub(crate) enum Phase<L> {
     Releasing { token: String, until: Instant },
     /// In backoff, except for dispatchers that accept the item anyway.
     Backoff { until: Instant },
+    /// Ready when no other item is: its physical partition refuses requests, so that it would hold its
+    /// dispatcher for long.
+    Behind { until: Instant },
 }
 
 impl<L> Phase<L> {
@@ -156,7 +159,8 @@ impl<L> Phase<L> {
             Self::Prelocked { until, .. }
             | Self::Running { until, .. }
             | Self::Releasing { until, .. }
-            | Self::Backoff { until } => Some(*until),
+            | Self::Backoff { until }
+            | Self::Behind { until } => Some(*until),
         }
     }
 
@@ -167,7 +171,15 @@ impl<L> Phase<L> {
 
     /// Returns whether this process has claimed the item.
     pub(super) fn is_busy(&self) -> bool {
-        !matches!(self, Self::Idle | Self::Backoff { .. })
+        !matches!(
+            self,
+            Self::Idle | Self::Backoff { .. } | Self::Behind { .. }
+        )
+    }
+
+    /// Returns whether a dispatcher is at work for the item.
+    pub(super) fn is_at_work(&self) -> bool {
+        self.is_undecided() || matches!(self, Self::Running { .. })
     }
 }
 
@@ -247,6 +259,7 @@ impl<W: Work> Slot<W> {
             Phase::Backoff { .. } if W::is_open_in_backoff(&self.known) && is_due() => {
                 Some((Class::Backoff, Offer::Backoff(&self.known)))
             }
+            Phase::Behind { .. } if is_due() => Some((Class::Backoff, Offer::Free(&self.known))),
             _ => None,
         }
     }
@@ -256,7 +269,9 @@ impl<W: Work> Slot<W> {
         let due = W::due(&self.known).filter(|due| *due > now);
         match &self.phase {
             Phase::Idle => due,
-            Phase::Backoff { until } => Some(due.map_or(*until, |due| due.min(*until))),
+            Phase::Backoff { until } | Phase::Behind { until } => {
+                Some(due.map_or(*until, |due| due.min(*until)))
+            }
             phase => phase.until(),
         }
     }

@@ -92,6 +92,11 @@ impl<W: Work> Queue<W> {
         self.change(claim, Phase::Backoff { until }, now, learn);
     }
 
+    /// Ends an attempt that has sent nothing. Until then, the item goes behind others.
+    pub(crate) fn go_behind(&mut self, claim: &Claim<W::Key>, until: Instant, now: Instant) {
+        self.change(claim, Phase::Behind { until }, now, |_| {});
+    }
+
     /// Ends a dropped attempt. A lock that it may have taken will be released.
     pub(crate) fn dropped(&mut self, claim: &Claim<W::Key>, now: Instant) {
         let Some(slot) = self.attempted(claim) else {
@@ -171,6 +176,7 @@ impl<W: Work> Queue<W> {
             running: Arc::new(won.lock.into()),
             caller,
             since: now,
+            is_detached: false,
         };
         self.held.insert(token, held);
         None
@@ -178,13 +184,38 @@ impl<W: Work> Queue<W> {
 
     /// Returns the item that the runtime is processing under this token; `None` without one.
     pub(crate) fn running(&self, token: &str) -> Option<Shared<W>> {
-        self.held.get(token).map(|held| held.running.clone())
+        let held = self.held.get(token).filter(|held| !held.is_detached);
+        held.map(|held| held.running.clone())
+    }
+
+    /// Returns the item that the runtime is processing under this token, and who fetched it.
+    pub(crate) fn fetched(&self, token: &str) -> Option<(W::Key, Caller)> {
+        let held = self.held.get(token)?;
+        Some((held.claim.key.clone(), held.caller))
+    }
+
+    /// Notes that the end of an item is stored without its dispatcher, which is free. The runtime does
+    /// not process the item any more.
+    pub(crate) fn detach(&mut self, token: &str, now: Instant) {
+        let Some(held) = self.held.get_mut(token).filter(|held| !held.is_detached) else {
+            return;
+        };
+        held.is_detached = true;
+        let claim = held.claim.clone();
+        self.dispatchers.working -= usize::from(held.caller.is_runtime());
+        self.dispatchers.behind.remove(&claim.key);
+        self.wake(now);
+    }
+
+    /// Returns the number of items whose end is stored without a dispatcher.
+    pub(crate) fn detached(&self) -> usize {
+        self.held.values().filter(|held| held.is_detached).count()
     }
 
     /// Returns an item that the runtime is processing; `None` when it does not process this item.
     pub(crate) fn running_at(&self, key: &W::Key) -> Option<Shared<W>> {
         match &self.slots.get(key)?.phase {
-            Phase::Running { token, .. } => self.running(token),
+            Phase::Running { token, .. } => self.held.get(token).map(|held| held.running.clone()),
             _ => None,
         }
     }
@@ -236,9 +267,11 @@ impl<W: Work> Queue<W> {
         {
             slot.phase = Phase::Trying;
         }
-        self.dispatchers.working -= usize::from(held.caller.is_runtime());
-        let time = now.saturating_duration_since(held.since);
-        self.dispatchers.average.add(time);
+        if !held.is_detached {
+            self.dispatchers.working -= usize::from(held.caller.is_runtime());
+            let time = now.saturating_duration_since(held.since);
+            self.dispatchers.average.add(time);
+        }
         Some(held.claim)
     }
 

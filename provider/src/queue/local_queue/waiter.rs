@@ -93,6 +93,11 @@ impl<W: Work> LocalQueue<W> {
         running.ok_or(Error::LockLost("this process holds no such lock"))
     }
 
+    /// Ends the work of the dispatcher for an item whose end is still being stored.
+    pub(crate) fn detach(&self, token: &str) {
+        self.with(|queue, now| queue.detach(token, now));
+    }
+
     /// Extends a lock.
     pub(crate) fn extend(&self, token: &str, until: std::time::Instant) {
         self.with(|queue, now| queue.extend(token, until, now));
@@ -284,6 +289,17 @@ impl<W: Work> Guard<'_, W> {
     /// Ends the attempt without a lock, and starts a backoff of `pause`.
     pub(crate) fn back_off(self, pause: Duration, learn: impl FnOnce(&mut W::Known)) {
         self.end(|queue, claim, now| queue.back_off(claim, now + pause, now, learn));
+    }
+
+    /// Returns whether the item was taken because no other was ready.
+    pub(crate) fn is_behind(&self) -> bool {
+        let key = &self.claim.key;
+        self.queue.with(|queue, _| queue.is_behind(key))
+    }
+
+    /// Ends the attempt before it has sent anything. For `pause`, the item goes behind others.
+    pub(crate) fn go_behind(self, pause: Duration) {
+        self.end(|queue, claim, now| queue.go_behind(claim, now + pause, now));
     }
 
     /// Ends the attempt without an answer. The item is in backoff for `pause`; a lock that may have

@@ -4,6 +4,7 @@ mod advance;
 mod apply;
 mod attributes;
 mod cancelled;
+mod detached;
 mod outgoing;
 mod plan;
 mod segments;
@@ -20,24 +21,24 @@ use crate::delivery;
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::activities::FreeWorkers;
-use crate::queue::instances::{RejectedCommit, Turn, TurnResult};
-use crate::queue::local_queue::Caller;
+use crate::queue::instances::{Instances, RejectedCommit, Turn, TurnResult};
+use crate::queue::local_queue::{Caller, Shared};
 use crate::stored::documents::{Labels, OperatorAction, OutboxIntent, dropped_events};
 use crate::stored::payload::Payloads;
 use crate::stored::{admission, custom_status};
 use crate::timing::COMMIT_TIME;
 use apply::apply_commit;
+pub(crate) use detached::commit;
 use outgoing::Origin;
 use plan::{PlanContext, plan};
 
-/// Implements `Provider::ack_orchestration_item`.
-pub(crate) async fn commit(
+/// Commits or holds a turn.
+async fn end(
     services: &Services,
-    token: &str,
+    running: &Shared<Instances>,
     mut result: TurnResult,
 ) -> Result<Ended> {
-    let shared = services.instances().local().running(token)?;
-    let mut turn = shared.lock().await;
+    let mut turn = running.lock().await;
     if !turn.holds(services.store.now()) {
         services.instances().finish(&mut turn);
         return Err(Error::LockLost("it has expired"));

@@ -67,6 +67,65 @@ fn an_item_skipped_by_one_dispatcher_stays_for_the_next() {
     assert_eq!(takes(&mut queue, blue, now).map(|claim| claim.key), Some(7));
 }
 
+/// Takes an item, and puts it behind others.
+fn put_behind(queue: &mut Queue<Paint>, key: u8, now: Instant) {
+    learn(queue, key, 0, now);
+    let waiter = queue.register(request(0));
+    let claim = takes(queue, waiter, now).expect("it is due");
+    assert_eq!(claim.key, key);
+    queue.go_behind(&claim, now + LOCK, now);
+    queue.leave(waiter, now);
+}
+
+#[test]
+fn an_item_behind_others_is_taken_when_no_other_is_ready_or_its_time_is_over() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    put_behind(&mut queue, 1, now);
+    learn(&mut queue, 2, 0, now);
+    let waiter = queue.register(request(0));
+    let first = takes(&mut queue, waiter, now).expect("it is due");
+    assert_eq!((first.key, queue.is_behind(&2)), (2, false));
+    let second = takes(&mut queue, waiter, now).expect("no other is ready");
+    assert_eq!((second.key, queue.is_behind(&1)), (1, true));
+    queue.go_behind(&second, now + LOCK, now);
+    assert!(!queue.is_behind(&1));
+    let third = takes(&mut queue, waiter, now + LOCK).expect("it is due");
+    assert_eq!((third.key, queue.is_behind(&1)), (1, false));
+}
+
+#[test]
+fn one_of_several_dispatchers_stays_free_of_items_behind_others() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    for key in [1, 2] {
+        put_behind(&mut queue, key, now);
+    }
+    let (one, two) = (queue.register(request(0)), queue.register(request(0)));
+    for key in 3..5 {
+        put_behind(&mut queue, key, now);
+    }
+    assert!(queue.is_running_low(), "a poll may find others");
+    let claim = takes(&mut queue, one, now).expect("no other is ready");
+    assert_eq!(takes(&mut queue, two, now), None);
+    queue.leave(one, now);
+    let won = won(1, "token", now + LOCK);
+    assert!(
+        queue
+            .hand_out(&claim, won, Caller::Runtime, now, |_| {})
+            .is_none()
+    );
+    assert_eq!(takes(&mut queue, two, now), None);
+    // The dispatcher is free while the end of its item is stored, and takes the next.
+    queue.detach("token", now);
+    assert!(queue.running("token").is_none() && queue.is_busy(&claim.key));
+    let one = queue.register(request(0));
+    assert!(takes(&mut queue, one, now).is_some());
+    assert_eq!(queue.detached(), 1);
+    queue.finish("token", now, |_| {});
+    assert_eq!((queue.detached(), queue.load().working), (0, 0));
+}
+
 #[test]
 fn a_leaving_dispatcher_wakes_another_for_its_item() {
     let now = Instant::now();

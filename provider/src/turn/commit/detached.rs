@@ -1,0 +1,64 @@
+//! Commits without their dispatcher: a partition that throttles a commit or does not answer it would hold
+//! the dispatcher that other partitions wait for.
+//!
+//! duroxide gets an error that it does not retry, and a turn that is no longer its own (duroxide 0.1.32,
+//! `ack_orchestration_with_changes`). The commit goes on as before. So no work is repeated, however large
+//! the turn, and an unknown outcome is decided by the call that knows the write.
+
+use std::time::Duration;
+
+use super::end;
+use crate::error::{Error, Result};
+use crate::queue::Services;
+use crate::queue::instances::{Instances, TurnResult, release};
+use crate::queue::local_queue::Shared;
+use crate::timing::COMMIT_REFUSED;
+use crate::turn::abandon::forget;
+use crate::turn::hold::Ended;
+
+/// Implements `Provider::ack_orchestration_item`. The dispatcher of a runtime waits until its partition
+/// has throttled the commit for [`COMMIT_REFUSED`] or does not answer, while others answer.
+///
+/// # Errors
+/// [`Error::LockLost`] when the commit goes on without its dispatcher.
+pub(crate) async fn commit(services: &Services, token: &str, result: TurnResult) -> Result<Ended> {
+    let queue = services.instances().local();
+    let running = queue.running(token)?;
+    let fetched = queue.with(|queue, _| queue.fetched(token));
+    let Some((instance, _)) = fetched.filter(|(_, caller)| caller.is_runtime()) else {
+        return end(services, &running, result).await;
+    };
+    let (cloned, shared) = (services.clone(), running.clone());
+    let mut commit = Box::pin(async move { end(&cloned, &shared, result).await });
+    let partition = instance.as_str().into();
+    let container = services.container();
+    let awaited = container.until_stalled(&partition, COMMIT_REFUSED, &mut commit);
+    if let Ok(ended) = awaited.await {
+        return ended;
+    }
+    queue.detach(token);
+    tracing::warn!(
+        instance,
+        "a commit goes on without its dispatcher, because its partition throttles it or does not answer"
+    );
+    services.spawn(|services| async move {
+        if let Err(error) = commit.await {
+            repeat(&services, &running, &error).await;
+        }
+    });
+    Err(Error::LockLost(
+        "its partition does not answer; the commit goes on without the runtime",
+    ))
+}
+
+/// Gives back a turn whose commit has failed. The runtime gets it again, and the next error of its
+/// commit.
+async fn repeat(services: &Services, running: &Shared<Instances>, error: &Error) {
+    let mut turn = running.lock().await;
+    let instance = &turn.instance.document.instance_id;
+    tracing::warn!(instance, %error, "a commit without its dispatcher failed");
+    if !turn.ended {
+        release::unlock(&services.store, &turn).await;
+        forget(services, &mut turn, Duration::ZERO);
+    }
+}
