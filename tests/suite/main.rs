@@ -19,6 +19,7 @@ mod early_messages;
 mod every_call_ends;
 mod fair_turns;
 mod fair_work;
+mod forced_deletions;
 mod holds;
 mod hostile;
 mod interrupted_pauses;
