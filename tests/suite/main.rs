@@ -10,6 +10,7 @@ mod backlog;
 mod bad_input;
 mod book;
 mod busy_workers;
+mod cancellations;
 mod carried_events;
 mod circles;
 mod core_faults;

@@ -5,7 +5,7 @@ use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
 use crate::queue::overhead::ITEM_OVERHEAD;
-use crate::stored::documents::{OrchestratorItem, Text};
+use crate::stored::documents::{Instance, OrchestratorItem, Text};
 
 /// The most messages of one turn. The commit deletes each of them, and holds at most 100
 /// operations.
@@ -152,6 +152,16 @@ impl Message {
         matches!(item, Some(WorkItem::CancelInstance { .. }))
     }
 
+    /// Returns the instance that has cancelled its child by this message.
+    pub(crate) fn canceller(&self) -> Option<&str> {
+        self.stored.document.cancelled_by.as_deref()
+    }
+
+    /// Returns whether an instance that is not this parent has cancelled its child by this message.
+    pub(crate) fn is_of_another_parent(&self, parent: Option<&str>) -> bool {
+        self.canceller().is_some_and(|by| Some(by) != parent)
+    }
+
     pub(crate) fn kind(&self) -> MessageKind {
         match (self.is_start(), self.is_cancellation()) {
             (true, _) => MessageKind::Start,
@@ -167,6 +177,24 @@ impl Message {
         let (due_at, enqueued_at) = (document.due_at(), document.enqueued_at);
         (!self.is_start(), due_at, enqueued_at, &self.stored.id)
     }
+}
+
+/// Returns the parent of an instance, or that of the start that it begins with; `None` when it is
+/// unknown.
+pub(crate) fn parent_of<'a>(
+    instance: Option<&'a Instance>,
+    messages: &'a [Message],
+) -> Option<Option<&'a str>> {
+    if let Some(instance) = instance.filter(|instance| instance.is_created()) {
+        return Some(instance.parent_instance_id.as_deref());
+    }
+    let mut items = messages.iter().filter_map(|m| m.content.item());
+    items.find_map(|item| match item {
+        WorkItem::StartOrchestration {
+            parent_instance, ..
+        } => Some(parent_instance.as_deref()),
+        _ => None,
+    })
 }
 
 /// Returns how many of these messages, in their order, one turn takes. An execution that begins with

@@ -15,7 +15,7 @@ mod version;
 pub(crate) use cache::{CachedInstance, History};
 pub(crate) use known::{Attempt, Instances, Presence};
 pub(crate) use message::{
-    Content, MAX_CARRIED, MAX_MESSAGES, Message, cancellations_first, in_order,
+    Content, MAX_CARRIED, MAX_MESSAGES, Message, cancellations_first, in_order, parent_of,
 };
 pub(crate) use new_message::NewMessage;
 pub(crate) use poll::AllMessages;

@@ -185,6 +185,7 @@ async fn plan_and_send(
     charge: f64,
 ) -> Result<Vec<OutboxIntent>> {
     carried::restore(&services.store.payloads, turn, result)?;
+    cancelled::drop_never_started(turn, result);
     check_sent(result)?;
     encode(&services.store.payloads, result)?;
     let context = PlanContext {
