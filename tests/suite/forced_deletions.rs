@@ -15,6 +15,7 @@ use duroxide::{
 };
 use tokio::time::{Instant, sleep};
 
+use crate::network::Network;
 use crate::retention::partitions;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -188,7 +189,8 @@ fn orchestrations(log: &Log) -> OrchestrationRegistry {
 #[tokio::test(start_paused = true)]
 async fn a_forced_deletion_leaves_no_child_of_a_growing_tree() {
     let mut failures = Vec::new();
-    for step in (0..60).step_by(5) {
+    // Moments at which children were left without the fence, or without the withdrawal of starts.
+    for step in [10, 15, 20, 35] {
         let running = Running::start(1).await;
         running.begin("root", "Spawner", "100").await;
         sleep(Duration::from_millis(500 + 7 * step)).await;
@@ -205,7 +207,7 @@ async fn a_forced_deletion_leaves_no_child_of_a_growing_tree() {
 async fn a_forced_deletion_of_a_tree_on_two_runtimes_leaves_nothing_and_nothing_runs() {
     let mut failures = Vec::new();
     let running = Running::start(2).await;
-    for step in [0, 1, 4, 5] {
+    for step in [0, 1, 5] {
         running.begin("root", "Boss", "300").await;
         sleep(Duration::from_millis(47 * step % 397 + 2000 * (step % 3))).await;
         let wrong = running.delete("root").await;
@@ -220,7 +222,8 @@ async fn a_forced_deletion_of_a_tree_on_two_runtimes_leaves_nothing_and_nothing_
 #[tokio::test(start_paused = true)]
 async fn a_forced_deletion_starts_no_activity() {
     let mut failures = Vec::new();
-    for step in [11, 13] {
+    // Without the wait, an activity starts after the deletion at one of these moments in most runs.
+    for step in [13, 45] {
         let running = Running::start(2).await;
         // More than there are workers.
         let ids: Vec<_> = (0..5).map(|number| format!("i{number}")).collect();
@@ -249,21 +252,46 @@ async fn an_instance_continues_after_an_interrupted_forced_deletion() {
         println!("skipped: only the emulator fails on demand");
         return;
     };
-    running.begin("root", "Boss", "300").await;
-    sleep(SECOND * 2).await;
+    running.begin("root", "Spawner", "9000").await;
+    sleep(SECOND).await;
     emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Batch));
     let failed = running.provider.delete_instance("root", true).await;
     let failed = failed.expect_err("the service refuses the deletion");
     assert!(failed.is_retryable(), "{failed}");
     emulator.clear_faults();
-    sleep(SECOND * 120).await;
+    // Longer than the lock of the deletion.
+    sleep(SECOND * 70).await;
     let then = Instant::now();
-    sleep(LATER).await;
+    sleep(SECOND * 10).await;
     let ran = running.log.since(then);
-    for child in ["root::sub::2", "root/k#1", "root::sub::4::sub"] {
-        assert!(ran.iter().any(|line| line.contains(child)), "{child}");
-    }
+    assert!(
+        ran.iter().any(|line| line.starts_with("activity")),
+        "{ran:?}"
+    );
     assert_eq!(running.delete("root").await, Vec::<String>::new());
+    running.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forced_deletion_by_slow_requests_ends_and_leaves_nothing() {
+    let mut running = Running::start(1).await;
+    let network = Network::default();
+    let Some(operator) = network.provider(&running.backend).await else {
+        return running.stop().await;
+    };
+    running.provider = operator;
+    running.begin("root", "Spawner", "3000").await;
+    sleep(SECOND).await;
+    // Several requests take as long as the locks of the deletion.
+    network.slow_down(crate::network::ANY, SECOND * 9);
+    let repaired = async {
+        sleep(SECOND * 130).await;
+        network.repair();
+    };
+    let deleted = running.provider.delete_instance("root", true);
+    let (deleted, ()) = tokio::join!(deleted, repaired);
+    deleted.expect("it is deleted");
+    assert_eq!(running.left("then").await, Vec::<String>::new());
     running.stop().await;
 }
 

@@ -18,7 +18,7 @@ use super::load::Loaded;
 use crate::delivery;
 use crate::error::Result;
 use crate::queue::Services;
-use crate::queue::instances::{Message, parent_of};
+use crate::queue::instances::{Message, Parent};
 use crate::stored::documents::{Durable, NEVER, OrchestratorItem};
 use crate::stored::spill::ConsumedChunks;
 use crate::stored::{Store, history};
@@ -44,10 +44,10 @@ pub(super) async fn among(store: &Store, loaded: &Loaded) -> Result<Vec<Message>
 /// Returns the cancellations of another instance of this id: their senders are not its parent.
 pub(super) fn of_another_parent(loaded: &Loaded) -> Vec<Message> {
     let instance = loaded.instance.as_ref().map(|stored| &stored.document);
-    let parent = match parent_of(instance, &loaded.messages) {
-        Some(parent) if !loaded.is_damaged() => parent,
-        _ => return Vec::new(),
-    };
+    if loaded.is_damaged() {
+        return Vec::new();
+    }
+    let parent = Parent::of(instance, &loaded.messages);
     let messages = loaded.messages.iter();
     let others = messages.filter(|message| message.is_of_another_parent(parent));
     others.cloned().collect()

@@ -97,7 +97,7 @@ impl<'a> Deletion<'a> {
     /// have not begun.
     async fn fence_trees(&mut self, roots: &[String]) -> Result<Vec<Member>> {
         let mut seen: HashSet<String> = roots.iter().cloned().collect();
-        let mut open = Vec::from_iter(roots.iter().cloned());
+        let mut open = roots.to_vec();
         let mut tree = Vec::<Member>::new();
         let mut next = 0;
         while next < open.len() {
@@ -155,7 +155,7 @@ impl<'a> Deletion<'a> {
             let intents = Query::<OutboxIntent>::in_partition(parent);
             let intents = latest.query(intents).row_by_row().all().await?;
             let intents = intents.into_iter().flatten().map(|found| found.document);
-            let mut intents: Vec<_> = intents.filter(|intent| starts_others(intent)).collect();
+            let mut intents: Vec<_> = intents.filter(starts_others).collect();
             if self.waits == 0 || intents.iter().all(|intent| intent.created_at == NEVER) {
                 for intent in &mut intents {
                     children.extend(withdraw::starts(&latest, intent).await?);

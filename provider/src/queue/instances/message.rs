@@ -158,8 +158,11 @@ impl Message {
     }
 
     /// Returns whether an instance that is not this parent has cancelled its child by this message.
-    pub(crate) fn is_of_another_parent(&self, parent: Option<&str>) -> bool {
-        self.canceller().is_some_and(|by| Some(by) != parent)
+    pub(crate) fn is_of_another_parent(&self, parent: Parent<'_>) -> bool {
+        match parent {
+            Parent::Known(parent) => self.canceller().is_some_and(|by| Some(by) != parent),
+            Parent::Unknown => false,
+        }
     }
 
     pub(crate) fn kind(&self) -> MessageKind {
@@ -179,22 +182,29 @@ impl Message {
     }
 }
 
-/// Returns the parent of an instance, or that of the start that it begins with; `None` when it is
-/// unknown.
-pub(crate) fn parent_of<'a>(
-    instance: Option<&'a Instance>,
-    messages: &'a [Message],
-) -> Option<Option<&'a str>> {
-    if let Some(instance) = instance.filter(|instance| instance.is_created()) {
-        return Some(instance.parent_instance_id.as_deref());
+/// What is known of the parent of an instance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Parent<'a> {
+    /// The parent; `None` for an instance without one.
+    Known(Option<&'a str>),
+    Unknown,
+}
+
+impl<'a> Parent<'a> {
+    /// Returns the parent of an instance, or that of the start that it begins with.
+    pub(crate) fn of(instance: Option<&'a Instance>, messages: &'a [Message]) -> Self {
+        if let Some(instance) = instance.filter(|instance| instance.is_created()) {
+            return Self::Known(instance.parent_instance_id.as_deref());
+        }
+        let mut items = messages.iter().filter_map(|m| m.content.item());
+        let parent = items.find_map(|item| match item {
+            WorkItem::StartOrchestration {
+                parent_instance, ..
+            } => Some(parent_instance),
+            _ => None,
+        });
+        parent.map_or(Self::Unknown, |parent| Self::Known(parent.as_deref()))
     }
-    let mut items = messages.iter().filter_map(|m| m.content.item());
-    items.find_map(|item| match item {
-        WorkItem::StartOrchestration {
-            parent_instance, ..
-        } => Some(parent_instance.as_deref()),
-        _ => None,
-    })
 }
 
 /// Returns how many of these messages, in their order, one turn takes. An execution that begins with

@@ -15,7 +15,7 @@ mod version;
 pub(crate) use cache::{CachedInstance, History};
 pub(crate) use known::{Attempt, Instances, Presence};
 pub(crate) use message::{
-    Content, MAX_CARRIED, MAX_MESSAGES, Message, cancellations_first, in_order, parent_of,
+    Content, MAX_CARRIED, MAX_MESSAGES, Message, Parent, cancellations_first, in_order,
 };
 pub(crate) use new_message::NewMessage;
 pub(crate) use poll::AllMessages;

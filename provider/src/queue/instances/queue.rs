@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::cache::CachedInstance;
 use super::known::{Instances, KnownInstance, Readiness};
-use super::message::{Message, most_in_turn, parent_of};
+use super::message::{Message, Parent, most_in_turn};
 use super::turn::Turn;
 use crate::config::CosmosDBProviderConfig;
 use crate::queue::local_queue::{Guard, LocalQueue, PollNumber, Won};
@@ -236,9 +236,9 @@ impl InstanceQueue {
         });
         for late in due.unwrap_or_default() {
             let is_new = |message: &Message| message.id() != late.id();
-            let parent = parent_of(Some(&turn.instance.document), &turn.messages);
+            let parent = Parent::of(Some(&turn.instance.document), &turn.messages);
             // The next attempt deletes it.
-            if parent.is_some_and(|parent| late.is_of_another_parent(parent)) {
+            if late.is_of_another_parent(parent) {
                 continue;
             }
             if turn.messages.len() < most_in_turn(&turn.messages)
