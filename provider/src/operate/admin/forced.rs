@@ -20,8 +20,8 @@ use crate::stored::documents::{Instance, NEVER, OutboxIntent};
 use crate::stored::history;
 use crate::timing::{HAND_OUTS_END, RETRY_PAUSE};
 
-/// The attempts at a tree whose instances lose their fences, because the deletion takes too long.
-const ROUNDS: u32 = 10;
+/// How often each instance of a tree may lose its fence, on average, because the deletion takes long.
+const LOST_FENCES: usize = 10;
 
 /// The waits for starts of children that a runtime delivers just now, [`RETRY_PAUSE`] apart.
 const DELIVERIES: u32 = 5;
@@ -36,15 +36,24 @@ pub(super) async fn delete_trees(
     roots: &[String],
 ) -> Result<DeleteInstanceResult> {
     let mut deletion = Deletion::new(services);
-    for _ in 0..ROUNDS {
-        let tree = deletion.fence_trees(roots).await?;
-        if deletion.remove(&tree).await? {
-            return Ok(deletion.finish().await);
+    let mut open = deletion.fence_trees(roots).await?;
+    let mut left = LOST_FENCES * open.len();
+    // Children first: while the parent exists, an interrupted deletion can be found and repeated.
+    while let Some(member) = open.pop() {
+        if deletion.remove(&member).await? {
+            continue;
         }
+        if left == 0 {
+            return Err(Error::Retryable(format!(
+                "instance {} continues while it is deleted; try again",
+                member.id
+            )));
+        }
+        left -= 1;
+        // It may have new children.
+        open.extend(deletion.fence_trees(&[member.id]).await?);
     }
-    Err(Error::Retryable(format!(
-        "the instances {roots:?} continue while they are deleted; try again"
-    )))
+    Ok(deletion.finish().await)
 }
 
 /// Deletes an instance without a parent that was started and has not begun. Returns `None` if there
@@ -66,8 +75,8 @@ pub(super) async fn delete_unbegun(
 struct Deletion<'a> {
     services: &'a Services,
     deleted: DeleteInstanceResult,
-    /// Children that were deleted before they began.
-    unbegun: Vec<String>,
+    /// The instances that are deleted, or will be.
+    known: Vec<String>,
     /// Whether work of running instances may have been handed out.
     may_begin: bool,
     /// The waits for deliveries that are left.
@@ -79,7 +88,7 @@ impl<'a> Deletion<'a> {
         Self {
             services,
             deleted: DeleteInstanceResult::default(),
-            unbegun: Vec::new(),
+            known: Vec::new(),
             may_begin: false,
             waits: DELIVERIES,
         }
@@ -104,22 +113,28 @@ impl<'a> Deletion<'a> {
             let id = open[next].clone();
             next += 1;
             let fenced = fence(self.services, &id).await?;
-            let mut children = Vec::new();
-            if let Some(instance) = &fenced {
-                children = self.scheduled(&id, instance).await?;
-            }
             let latest = self.services.container().latest_committed();
-            children.extend(instances::all_children(&latest, &id).await?);
+            let mut children = instances::all_children(&latest, &id).await?;
+            if let Some(instance) = &fenced {
+                let begun = self.scheduled(&id, instance, &children).await?;
+                children.extend(begun);
+            }
             open.extend(children.into_iter().filter(|id| seen.insert(id.clone())));
+            self.known.push(id.clone());
             let is_running = fenced.is_some();
             tree.push(Member { id, is_running });
         }
         Ok(tree)
     }
 
-    /// Returns the children of a fenced instance that have begun and that it may wait for. Deletes those
-    /// that have not begun: no query finds them.
-    async fn scheduled(&mut self, parent: &str, instance: &Instance) -> Result<Vec<String>> {
+    /// Returns the children of a fenced instance that begin just now, besides those that are found.
+    /// Deletes those that have not begun: no query finds them.
+    async fn scheduled(
+        &mut self,
+        parent: &str,
+        instance: &Instance,
+        found: &[String],
+    ) -> Result<Vec<String>> {
         let mut scheduled = self.withdraw_starts(parent).await?;
         let latest = self.services.container().latest_committed();
         let newest = instance.current_execution_id;
@@ -134,6 +149,7 @@ impl<'a> Deletion<'a> {
             }
         }
         let mut begun = Vec::new();
+        scheduled.retain(|child| !found.contains(child));
         for child in scheduled {
             let is_child = |child: &Instance| child.parent_instance_id.as_deref() == Some(parent);
             if !self.remove_unbegun(&child, Some(parent)).await?
@@ -155,9 +171,9 @@ impl<'a> Deletion<'a> {
             let intents = Query::<OutboxIntent>::in_partition(parent);
             let intents = latest.query(intents).row_by_row().all().await?;
             let intents = intents.into_iter().flatten().map(|found| found.document);
-            let mut intents: Vec<_> = intents.filter(starts_others).collect();
+            let intents: Vec<_> = intents.filter(starts_others).collect();
             if self.waits == 0 || intents.iter().all(|intent| intent.created_at == NEVER) {
-                for intent in &mut intents {
+                for intent in &intents {
                     children.extend(withdraw::starts(&latest, intent).await?);
                 }
                 return Ok(children);
@@ -174,32 +190,21 @@ impl<'a> Deletion<'a> {
         let removal = Removal::of_instance(self.services, id).only_if(Some(condition));
         let is_removed = self.run(removal, true).await?;
         if is_removed {
-            self.unbegun.push(id.to_owned());
+            self.known.push(id.to_owned());
         }
         Ok(is_removed)
     }
 
-    /// Deletes fenced instances. Returns whether all of them are deleted: one whose fence has ended
-    /// may have new children.
-    async fn remove(&mut self, tree: &[Member]) -> Result<bool> {
-        let ids: Vec<_> = tree.iter().map(|member| member.id.clone()).collect();
-        let mut targets = ids.clone();
-        targets.extend(self.unbegun.iter().cloned());
-        if targets.len() > 1 {
+    /// Deletes a fenced instance. Returns `false` if its fence has ended.
+    async fn remove(&mut self, member: &Member) -> Result<bool> {
+        if self.known.len() > 1 {
             // A message that is delivered after the deletion of its target would wait for it.
-            for id in &ids {
-                withdraw::drop_intents(self.services.container(), id, &targets).await?;
-            }
+            withdraw::drop_intents(self.services.container(), &member.id, &self.known).await?;
         }
-        let mut is_complete = true;
-        // Children first: while the parent exists, an interrupted deletion can be found and repeated.
-        for member in tree.iter().rev() {
-            let now = self.services.store.now();
-            let removal = Removal::of_instance(self.services, &member.id);
-            let removal = removal.only_if(Some(Condition::Fenced { now }));
-            is_complete &= self.run(removal, member.is_running).await?;
-        }
-        Ok(is_complete)
+        let now = self.services.store.now();
+        let removal = Removal::of_instance(self.services, &member.id);
+        let removal = removal.only_if(Some(Condition::Fenced { now }));
+        self.run(removal, member.is_running).await
     }
 
     /// Runs a removal. Returns whether its condition held.
