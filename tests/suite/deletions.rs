@@ -17,11 +17,11 @@ use duroxide::providers::{
 };
 use duroxide::{Event, EventKind};
 
-use crate::harness::next_turn;
+use crate::harness::{next_activity, next_turn};
 use crate::network::Network;
 use crate::retention::{CHILDREN_OF_REWOUND, create, partitions};
 use crate::several::{ack, enqueue};
-use crate::work_items::{metadata_of, start_of, started};
+use crate::work_items::{activity_of, completion_of, metadata_of, start_of, started};
 
 /// Deletes the ended instance `rewound`, which continues during the search for its children.
 /// Returns the number of deleted instances, and whether it is kept.
@@ -272,4 +272,31 @@ async fn an_instance_between_two_executions_is_running() {
     assert_eq!(deleted.expect("it is deleted").instances_deleted, 1);
     assert!(partitions(&provider).await.is_empty());
     backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forced_deletion_returns_after_the_hand_outs_of_locked_activities() {
+    for is_running in [true, false] {
+        let backend = Backend::start_simulated().await;
+        let (provider, worker) = (backend.provider().await, backend.provider().await);
+        let status = if is_running {
+            Status::Running
+        } else {
+            Status::Completed
+        };
+        create(&provider, "i", None, status).await;
+        let enqueued = provider.enqueue_for_worker(activity_of("i", 2, None)).await;
+        enqueued.expect("it is stored");
+        let (_, token, _) = next_activity(&worker, LOCK, None).await;
+        let began = tokio::time::Instant::now();
+        let deleted = provider.delete_instance("i", true).await;
+        deleted.expect("it is deleted");
+        // Its worker may be about to begin it.
+        let has_waited = began.elapsed() >= Duration::from_secs(1);
+        assert_eq!(has_waited, is_running);
+        let acked = worker.ack_work_item(&token, Some(completion_of("i", 2, "")));
+        acked.await.expect_err("the activity is deleted");
+        assert!(partitions(&provider).await.is_empty());
+        backend.stop().await;
+    }
 }

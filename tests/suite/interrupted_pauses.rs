@@ -7,7 +7,7 @@ use cdb_client::HttpRequest;
 use cdb_provider::documents::{
     Instance, InstanceKey, OrchestratorItem, PAUSED, WorkerItem, WorkerItemKey,
 };
-use cdb_provider::model::{Patch, Query};
+use cdb_provider::model::{Document as _, Patch, Query};
 use cdb_provider::{CosmosDBProvider, Extent};
 use cdb_tests::Backend;
 use duroxide::providers::{Provider, ProviderAdmin as _, TagFilter, WorkItem};
@@ -429,4 +429,30 @@ async fn a_pause_returns_after_the_hand_outs_of_locked_activities() {
         .await
         .expect("it ends");
     backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_returns_after_the_hand_outs_of_reserved_messages() {
+    for reserved in [true, false] {
+        let backend = Backend::start_simulated().await;
+        let operator = backend.provider().await;
+        with_activity(&operator).await;
+        let now = operator.container().now();
+        let mut message = OrchestratorItem::new(&event("main"), "e".to_owned(), now, now);
+        if let Ok(message) = &mut message {
+            message.reserved = reserved;
+            message.visible_at = now + SECOND;
+        }
+        let message = message.expect("it is JSON");
+        let created = operator.container().run(message.create()).await;
+        created.expect("it is stored");
+        let began = tokio::time::Instant::now();
+        pause(&operator).await;
+        let has_waited = began.elapsed() >= SECOND;
+        assert_eq!(
+            has_waited, reserved,
+            "a runtime may be about to begin a turn"
+        );
+        backend.stop().await;
+    }
 }

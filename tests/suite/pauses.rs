@@ -17,6 +17,7 @@ use duroxide::{
 };
 use tokio::time::sleep;
 
+use crate::forced_deletions::{LATER, Running as Trees};
 use crate::harness::{end_of, eventually, next_activity, next_turn};
 use crate::several::{ack, enqueue, event, start};
 use crate::work_items::{activity_of, metadata_of, start_of, started};
@@ -398,4 +399,42 @@ async fn only_running_instances_are_paused() {
         "{refused}"
     );
     backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_has_not_begun_is_paused_and_resumed() {
+    for extent in [Extent::Alone, Extent::Tree] {
+        let mut running = Trees::start(0).await;
+        running.begin("i", "Ticker", "300").await;
+        let paused = running.provider.pause("i", extent, "ada").await;
+        assert_eq!(paused.expect("it is paused"), ["i"]);
+        let paused = running.provider.pause("i", extent, "ada").await;
+        assert_eq!(paused.expect("it is paused"), Vec::<String>::new());
+        running.join().await;
+        let joined = tokio::time::Instant::now();
+        sleep(LATER * 2).await;
+        assert_eq!(running.log.since(joined), Vec::<String>::new());
+        let resumed = running.provider.resume("i", extent).await;
+        assert_eq!(resumed.expect("it is resumed"), ["i"]);
+        sleep(LATER).await;
+        assert!(running.is_running("i").await);
+        running.stop().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_activity_starts_no_turn_of_a_paused_instance() {
+    let running = Trees::start(1).await;
+    running.begin("i", "Ticker", "5000").await;
+    sleep(SECOND * 7).await;
+    let paused = running.provider.pause("i", Extent::Tree, "ada").await;
+    paused.expect("it is paused");
+    let paused = tokio::time::Instant::now();
+    sleep(LATER * 2).await;
+    assert_eq!(running.log.since(paused), Vec::<String>::new());
+    let resumed = running.provider.resume("i", Extent::Tree).await;
+    resumed.expect("it is resumed");
+    sleep(LATER).await;
+    assert!(running.log.since(paused).len() > 2);
+    running.stop().await;
 }

@@ -254,7 +254,13 @@ impl<'a> Ack<'a> {
     }
 
     fn batch(&mut self) -> Result<Batch<Durable>, BatchError> {
-        let mut batch = Batch::new(&*self.lock.item.document.instance_id);
+        let item = &self.lock.item.document;
+        if item.paused.is_some() {
+            // A reserved completion would wake a turn that is not locked.
+            self.message.iter_mut().for_each(NewMessage::share);
+            self.services.instances().note_pause(&item.instance_id);
+        }
+        let mut batch = Batch::new(&*item.instance_id);
         // First, so that a lost lock fails this operation with 404 or 412.
         batch.add(self.lock.item.delete())?;
         self.content.spilling.confirm(&mut batch)?;
@@ -405,6 +411,8 @@ impl FencedWrite for Ack<'_> {
                 }
                 Some(stored) if stored.etag == self.lock.item.etag => Found::Unchanged,
                 Some(stored) => {
+                    // An operator has paused or resumed the instance.
+                    self.lock.item.document.paused = stored.document.paused;
                     self.lock.item.etag = stored.etag;
                     Found::NewVersion
                 }

@@ -108,6 +108,15 @@ impl ProviderAdmin for CosmosDBProvider {
         answer.await.in_operation("delete_instances_atomic")
     }
 
+    async fn delete_instance(
+        &self,
+        instance_id: &str,
+        force: bool,
+    ) -> Result<DeleteInstanceResult> {
+        let answer = delete::delete_tree(&self.services, instance_id, force);
+        answer.await.in_operation("delete_instance")
+    }
+
     async fn delete_instance_bulk(&self, filter: InstanceFilter) -> Result<DeleteInstanceResult> {
         let answer = delete::delete_bulk(&self.services, &filter);
         answer.await.in_operation("delete_instance_bulk")

@@ -90,7 +90,8 @@ impl CosmosDBProvider {
 
     /// Pauses a running instance: until it is resumed, no turn and no activity of it starts. Messages
     /// and timers wait, and running activities go on. Returns the instances that were not paused
-    /// before. `by` is the operator, for the record.
+    /// before. `by` is the operator, for the record. An instance that was started and has not begun is
+    /// paused too.
     ///
     /// Sub-orchestrations are instances of their own; [`Extent::Tree`] pauses those that the
     /// instance waits for, too. May be repeated after an interruption.

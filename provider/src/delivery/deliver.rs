@@ -13,6 +13,7 @@ use super::activities;
 use super::deadline::{bulk_in_time, in_time};
 use super::documents::Documents;
 use super::messages::DeliveryBatch;
+use super::starts::starts_child_of;
 use crate::error::{Error, Result};
 use crate::queue::intents::Intent;
 use crate::queue::local_queue::Caller;
@@ -231,10 +232,7 @@ async fn pack_last<'a>(
     let mut messages = bulk_in_time(operations_to_read(intent), documents)
         .await?
         .messages;
-    messages.retain(|(_, item)| {
-        let is_child = matches!(item, WorkItem::StartOrchestration { parent_instance: Some(parent), .. } if parent == id);
-        !is_child && target_instance(item) != id
-    });
+    messages.retain(|(_, item)| !starts_child_of(id, item) && target_instance(item) != id);
     for (document, item) in messages {
         batch.add(services, number, document, item).await?;
     }

@@ -24,6 +24,7 @@ impl Documents {
         intent: &OutboxIntent,
     ) -> Result<Self> {
         let mut documents = Self::default();
+        let sender = &intent.instance_id;
         let labels = &intent.labels.clone().unwrap_or_default();
         let more = more_items(container, intent).await?;
         for (number, item) in intent.items.iter().chain(&more).enumerate() {
@@ -38,6 +39,11 @@ impl Documents {
                 intent.idempotency_key.clone(),
                 labels,
             )?;
+        }
+        for (message, item) in &mut documents.messages {
+            if matches!(item, WorkItem::CancelInstance { .. }) {
+                message.cancelled_by = Some(sender.clone());
+            }
         }
         Ok(documents)
     }

@@ -12,6 +12,8 @@ pub(crate) mod enqueue;
 mod find;
 mod messages;
 mod relay;
+mod starts;
 
 pub(crate) use deliver::{deliver_all, deliver_before_deletion};
 pub(crate) use documents::Documents;
+pub(crate) use starts::{is_start_sent, queued_start, starts_child_of};

@@ -411,6 +411,11 @@ async fn check_runnable(
     if pinned.is_some_and(|pinned| !supports(filter, pinned)) {
         return Ok(Some(Attempted::Unfit { newest, pinned }));
     }
+    let stale = orphans::of_another_parent(loaded);
+    if !stale.is_empty() {
+        orphans::delete(services, &loaded.instance_id, &stale).await?;
+        return Ok(Some(Attempted::held(None)));
+    }
     if loaded.has_context() {
         return Ok(None);
     }

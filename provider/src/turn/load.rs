@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::queue::instances::{
-    Attempt, CachedInstance, Content, History, Left, MAX_MESSAGES, Message, Presence, Room, sort,
-    sort_cancellations_first, split_off_others,
+    Attempt, CachedInstance, Content, History, Left, MAX_MESSAGES, Message, Parent, Presence, Room,
+    sort, sort_cancellations_first, split_off_others,
 };
 use crate::stored::Store;
 use crate::stored::documents::{
@@ -146,6 +146,11 @@ impl Loaded {
             LoadedHistory::Cached(_) => false,
         };
         history || self.damage.is_some()
+    }
+
+    /// Returns the due messages that were found, also those that do not fit into the turn.
+    pub(super) fn found_messages(&self) -> impl Iterator<Item = &Message> {
+        self.messages.iter().chain(&self.others)
     }
 
     /// Returns until when the messages are reserved for this process; `None` if one of them is not,
@@ -438,6 +443,11 @@ pub(super) async fn without_surplus_events(
             loaded.add(store, row, &mut segments, sent_at);
         }
         loaded.retain_due_messages();
+        // Not checked yet; the next attempt deletes it.
+        let instance = loaded.instance.as_ref().map(|stored| &stored.document);
+        let parent = Parent::of(instance, &[]);
+        let is_own = |message: &Message| !message.is_of_another_parent(parent);
+        loaded.messages.retain(is_own);
         sort(&mut loaded.messages);
         loaded.leave_surplus_events();
     }

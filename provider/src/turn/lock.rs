@@ -6,15 +6,15 @@
 
 use std::time::Duration;
 
-use cdb_model::{Batch, Document, DocumentKey, ETag, Stored, Timestamp};
+use cdb_model::{Batch, Document, DocumentKey, ETag, Patch, Stored, Timestamp};
 
 use super::load::Loaded;
 use crate::error::{Error, Result};
 use crate::queue::instances::lock::{lock_patch, locked};
-use crate::queue::instances::{RejectedCommit, Turn, TurnInstance};
+use crate::queue::instances::{Message, RejectedCommit, Turn, TurnInstance};
 use crate::queue::local_queue::Caller;
 use crate::stored::Store;
-use crate::stored::documents::{Durable, Instance, InstanceKey};
+use crate::stored::documents::{Durable, Instance, InstanceKey, OrchestratorItem};
 
 /// Locks the instance conditionally on its loaded version. Returns the turn, for a caller without a
 /// long poll; `None` when another runtime was faster.
@@ -105,6 +105,45 @@ pub(crate) async fn write(
     }
     let created = container.run(locked.create()).await;
     confirm(store, created.map(|new| new.etag), locked, token).await
+}
+
+/// Creates the locked instance of a turn that has begun without a lock, if its first message still
+/// exists: a deletion may have removed it, and leaves no instance. Returns the version of the instance;
+/// `None` when the turn is lost.
+pub(super) async fn create(
+    store: &Store,
+    locked: &Instance,
+    first: &mut Message,
+    token: &str,
+) -> Result<Option<ETag>> {
+    let mut batch = Batch::<Durable>::new(&*locked.instance_id);
+    let created = batch.add(locked.create())?;
+    // The lock follows the reservation.
+    let shared = Patch::<OrchestratorItem>::new().set(OrchestratorItem::RESERVED, false);
+    let shared = shared.set(OrchestratorItem::VISIBLE_AT, first.stored.document.due_at());
+    let message = batch.add(shared.at(&first.stored))?;
+    let (version, seen) = match store.container.execute(&batch).await {
+        Ok(outcome) => (
+            outcome.etag(created).cloned(),
+            outcome.etag(message).cloned(),
+        ),
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => (confirm(store, Err(error), locked, token).await?, None),
+    };
+    if version.is_none() {
+        return Ok(None);
+    }
+    let latest = store.container.latest_committed();
+    match seen {
+        Some(etag) => first.stored.etag = etag,
+        None => match latest.read(&first.stored).await? {
+            Some(stored) => first.stored = stored,
+            None => return Ok(None),
+        },
+    }
+    first.stored.document.visible_at = first.stored.document.due_at();
+    first.stored.document.reserved = false;
+    Ok(version)
 }
 
 /// Returns the version that a write of the lock left. Reads it after a lost answer.

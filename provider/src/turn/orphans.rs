@@ -5,15 +5,20 @@
 //! this provider keeps them like all other messages, because a start may be redelivered for
 //! `REDELIVERED`. A message is an orphan after `unclaimed_age`, unless another one is queued for
 //! later, such as a delayed start. Completions are orphans at once: their instance existed before.
+//! So is the cancellation of a child whose start is not on its way: the child has existed, or never
+//! starts, and the cancellation must not meet the next instance of that id.
+
+use std::collections::BTreeSet;
 
 use cdb_model::{Batch, Query};
 use duroxide::providers::WorkItem;
 use metrics::counter;
 
 use super::load::Loaded;
+use crate::delivery;
 use crate::error::Result;
 use crate::queue::Services;
-use crate::queue::instances::Message;
+use crate::queue::instances::{Message, Parent};
 use crate::stored::documents::{Durable, NEVER, OrchestratorItem};
 use crate::stored::spill::ConsumedChunks;
 use crate::stored::{Store, history};
@@ -22,15 +27,51 @@ use crate::stored::{Store, history};
 pub(super) async fn among(store: &Store, loaded: &Loaded) -> Result<Vec<Message>> {
     let old = store.now() - store.unclaimed_age;
     let is_old = |message: &Message| message.stored.document.enqueued_at < old;
+    let late = cancelled_late(store, loaded).await?;
+    let is_late = |message: &Message| message.canceller().is_some_and(|by| late.contains(by));
+    let is_orphan = |message: &Message| is_completion(message) || is_late(message);
     let mut orphaned = loaded.messages.clone();
-    orphaned.retain(|message| is_completion(message) || is_old(message));
+    orphaned.retain(|message| is_orphan(message) || is_old(message));
     if orphaned.is_empty() || exists(store, &loaded.instance_id).await? {
         return Ok(Vec::new());
     }
     if orphaned.iter().any(is_old) && has_later_message(store, loaded).await? {
-        orphaned.retain(is_completion);
+        orphaned.retain(is_orphan);
     }
     Ok(orphaned)
+}
+
+/// Returns the cancellations of another instance of this id: their senders are not its parent.
+pub(super) fn of_another_parent(loaded: &Loaded) -> Vec<Message> {
+    let instance = loaded.instance.as_ref().map(|stored| &stored.document);
+    if loaded.is_damaged() {
+        return Vec::new();
+    }
+    let parent = Parent::of(instance, &loaded.messages);
+    let messages = loaded.found_messages();
+    let others = messages.filter(|message| message.is_of_another_parent(parent));
+    others.cloned().collect()
+}
+
+/// Returns the instances that have cancelled this one and do not start it: neither their intents nor the
+/// queue has a start. The caller looks for the instance afterwards.
+async fn cancelled_late(store: &Store, loaded: &Loaded) -> Result<BTreeSet<String>> {
+    let by = loaded.messages.iter().filter_map(Message::canceller);
+    let mut by: BTreeSet<String> = by.map(str::to_owned).collect();
+    let latest = store.container.latest_committed();
+    for parent in by.clone() {
+        if delivery::is_start_sent(&latest, &parent, &loaded.instance_id).await? {
+            by.remove(&parent);
+        }
+    }
+    if !by.is_empty()
+        && delivery::queued_start(&latest, &loaded.instance_id)
+            .await?
+            .is_some()
+    {
+        by.clear();
+    }
+    Ok(by)
 }
 
 /// Returns whether a message completes an activity, a sub-orchestration or a timer.

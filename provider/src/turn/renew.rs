@@ -96,8 +96,12 @@ pub(crate) async fn extend(services: &Services, turn: &mut Turn) -> Result<bool>
             Kept::Lost => return Ok(false),
         },
         seen => {
-            let written = lock::write(&services.store, seen.as_ref(), &instance, &turn.token);
-            let Some(etag) = written.await? else {
+            let (store, token) = (&services.store, &turn.token);
+            let written = match (&seen, turn.messages.first_mut()) {
+                (None, Some(first)) => lock::create(store, &instance, first, token).await?,
+                _ => lock::write(store, seen.as_ref(), &instance, token).await?,
+            };
+            let Some(etag) = written else {
                 return Ok(false);
             };
             turn.advance(instance, etag);

@@ -162,5 +162,6 @@ scenarios! {
     a_timer_survives_every_fault: Timer,
     a_detached_orchestration_survives_every_fault: Detached,
     a_deletion_survives_every_fault: Delete,
+    a_forced_deletion_of_a_tree_survives_every_fault: ForcedDelete,
     a_pause_of_a_tree_survives_every_fault: Pause,
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cdb_provider::Extent;
-use duroxide::providers::{ProviderError, PruneOptions};
+use duroxide::providers::{ProviderAdmin as _, ProviderError, PruneOptions};
 use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, EventKind, OrchestrationContext, OrchestrationRegistry};
@@ -40,6 +40,8 @@ pub(super) enum Scenario {
     Detached,
     /// A tree is deleted when it has ended.
     Delete,
+    /// A tree is deleted while it runs, until that succeeds.
+    ForcedDelete,
     /// A tree is paused and resumed, each until it succeeds.
     Pause,
 }
@@ -63,6 +65,7 @@ impl Scenario {
             Self::Cancel => cancel(env, id).await,
             Self::KeyValue => key_value(env, id).await,
             Self::Pause => pause(env, id).await,
+            Self::ForcedDelete => delete_by_force(env, id).await,
             Self::Detached => {
                 expect(env, id, "Detached", "sent").await;
                 assert_eq!(env.end_of("detached").await.as_deref(), Ok("1"));
@@ -84,7 +87,9 @@ impl Scenario {
             Self::FanOut => Some(5),
             Self::Again => Some(3),
             Self::Parent | Self::Delete | Self::Session => Some(2),
-            Self::Event | Self::Queue | Self::KeyValue | Self::Timer => Some(0),
+            Self::Event | Self::Queue | Self::KeyValue | Self::Timer | Self::ForcedDelete => {
+                Some(0)
+            }
             Self::Cancel => None,
         }
     }
@@ -149,6 +154,23 @@ async fn pause(env: &TestEnv, id: &str) {
     env.raise("child", "Go", "now").await;
     until_done(async || provider.resume(id, tree).await.map(drop)).await;
     assert_eq!(env.end_of(id).await.as_deref(), Ok("now"));
+}
+
+async fn delete_by_force(env: &TestEnv, id: &str) {
+    env.begin(id, "Above", "").await;
+    env.until_subscribed("child", "Go").await;
+    until_done(
+        async || match env.provider.delete_instance(id, true).await {
+            // An earlier attempt has deleted the root, the last of the tree.
+            Err(error) if error.message.contains("not found") => Ok(()),
+            deleted => deleted.map(drop),
+        },
+    )
+    .await;
+    for instance in [id, "child"] {
+        let found = env.provider.get_instance_info(instance).await;
+        assert!(found.is_err(), "{found:?}");
+    }
 }
 
 /// Repeats a change of an operator whose requests fail.

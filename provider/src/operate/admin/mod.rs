@@ -4,6 +4,8 @@ mod chunks;
 pub(crate) mod delete;
 mod ended_children;
 pub(crate) mod executions;
+mod fence;
+mod forced;
 pub(crate) mod instances;
 pub(crate) mod prune;
 mod purge;

@@ -11,7 +11,7 @@ use cdb_model::{Batch, Document as _, Filter, Query, Timestamp};
 use duroxide::providers::{DeleteInstanceResult, WorkItem};
 
 use super::row::Row;
-use super::{chunks, withdraw};
+use super::{chunks, fence, withdraw};
 use crate::delivery;
 use crate::error::{Error, Result};
 use crate::queue::Services;
@@ -41,8 +41,10 @@ pub(super) struct Removal<'a> {
 pub(super) enum Condition<'a> {
     /// The instance is not running.
     NotRunning,
-    /// The instance has not begun, and this parent starts it.
-    NotBegun { parent: &'a str },
+    /// The instance has not begun, and this parent starts it; `None` for a start without a parent.
+    NotBegun { parent: Option<&'a str> },
+    /// The instance has ended, or a deletion holds its lock at this time.
+    Fenced { now: Timestamp },
     Ended {
         /// The instance has ended before this time, if any.
         before: Option<Timestamp>,
@@ -64,6 +66,9 @@ impl Condition<'_> {
                 return !instances.any(Instance::is_created) && is_started_by(parent, rows);
             }
             Self::NotRunning => return instances.all(|found| !found.is_running()),
+            Self::Fenced { now } => {
+                return instances.all(|found| !found.has_more() || fence::holds(found, now));
+            }
             Self::Ended {
                 before,
                 is_delivered,
@@ -79,8 +84,8 @@ impl Condition<'_> {
     }
 }
 
-/// Returns whether messages of this parent alone start an instance.
-fn is_started_by(parent: &str, rows: &[Row]) -> bool {
+/// Returns whether messages of this parent alone, or without a parent, start an instance.
+fn is_started_by(parent: Option<&str>, rows: &[Row]) -> bool {
     let items = rows.iter().filter_map(|row| match &row.document {
         Some(Durable::OrchestratorItem(item)) => serde_json::from_str(item.work_item.header()).ok(),
         _ => None,
@@ -91,7 +96,7 @@ fn is_started_by(parent: &str, rows: &[Row]) -> bool {
         } => Some(parent_instance),
         _ => None,
     });
-    let is_parent = |of: Option<String>| of.is_some_and(|of| of == parent);
+    let is_parent = |of: Option<String>| of.as_deref() == parent;
     parents.next().is_some_and(is_parent) && parents.all(is_parent)
 }
 
@@ -142,6 +147,22 @@ impl<'a> Removal<'a> {
     /// Fails when a message is not delivered, the documents keep changing, or the service does not
     /// answer.
     pub(super) async fn run(mut self) -> Result<DeleteInstanceResult> {
+        self.remove().await
+    }
+
+    /// Returns whether a process may be about to begin removed work: it had locked an activity, or
+    /// reserved a message, at this time before the removal.
+    pub(super) fn may_begin(&self, before: Timestamp) -> bool {
+        let mut documents = self.gone.iter().filter_map(|row| row.document.as_ref());
+        documents.any(|document| match document {
+            Durable::WorkerItem(item) => item.locked_until > Some(before),
+            Durable::OrchestratorItem(item) => item.reserved_until() > Some(before),
+            _ => false,
+        })
+    }
+
+    /// Removes the documents, as [`run`](Self::run).
+    pub(super) async fn remove(&mut self) -> Result<DeleteInstanceResult> {
         for round in 0..MAX_ROUNDS {
             let rows = self.read(round).await?;
             let open = std::mem::take(&mut self.unconfirmed);
@@ -151,10 +172,7 @@ impl<'a> Removal<'a> {
                 .condition
                 .is_some_and(|condition| !condition.holds(&rows))
             {
-                return Ok(match &*self.gone {
-                    [] => DeleteInstanceResult::default(),
-                    gone => count(gone),
-                });
+                return Ok(count_refused(&self.gone));
             }
             if let Some(services) = self.services {
                 let intents = rows.iter().filter_map(Row::intent);
@@ -265,6 +283,16 @@ pub(super) fn add(sum: &mut DeleteInstanceResult, more: &DeleteInstanceResult) {
     sum.executions_deleted += more.executions_deleted;
     sum.events_deleted += more.events_deleted;
     sum.queue_messages_deleted += more.queue_messages_deleted;
+}
+
+/// Counts what was removed before the condition was refused. Messages may be gone because a turn has
+/// consumed them; an instance is gone only when it was deleted.
+fn count_refused(rows: &[Row]) -> DeleteInstanceResult {
+    let is_instance = |row: &Row| matches!(row.document, Some(Durable::Instance(_)));
+    DeleteInstanceResult {
+        instances_deleted: u64::from(rows.iter().any(is_instance)),
+        ..count(rows)
+    }
 }
 
 fn count(rows: &[Row]) -> DeleteInstanceResult {

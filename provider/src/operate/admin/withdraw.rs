@@ -6,10 +6,10 @@
 //! delivered, and the chunks belong to the target.
 
 use cdb_client::{ContainerClient, ErrorKind};
-use cdb_model::{Document, Stored};
+use cdb_model::{Document, Query, Stored};
 
 use super::row::Row;
-use crate::delivery::Documents;
+use crate::delivery::{self, Documents};
 use crate::error::Result;
 use crate::stored::documents::{Chunked, Durable, NEVER, OrchestratorItem, OutboxIntent, Spill};
 use crate::stored::spill;
@@ -46,6 +46,36 @@ pub(super) async fn from_targets(
 
 fn is_foreign(spill: &Spill, text: &Chunked) -> bool {
     text.instance_id != spill.instance_id
+}
+
+/// Withdraws the undelivered starts of the sender's children. Returns the children.
+///
+/// # Errors
+/// Fails when the service does not tell whether a start was delivered.
+pub(super) async fn starts(
+    container: &ContainerClient<Durable>,
+    intent: &OutboxIntent,
+) -> Result<Vec<String>> {
+    let documents = match Documents::of(container, intent).await {
+        Err(error) if error.is_retryable() => return Err(error),
+        // No runtime can deliver the starts either.
+        Err(_) => return Ok(Vec::new()),
+        Ok(documents) => documents,
+    };
+    let mut children = Vec::new();
+    for (message, item) in documents.messages {
+        if !delivery::starts_child_of(&intent.instance_id, &item) {
+            continue;
+        }
+        children.push(message.instance_id.clone());
+        let chunked = message.work_item.chunked().cloned();
+        if !is_delivered(container, message).await?
+            && let Some(chunked) = chunked
+        {
+            spill::delete_chunks(container, chunked.into_keys()).await?;
+        }
+    }
+    Ok(children)
 }
 
 async fn messages(container: &ContainerClient<Durable>, intent: &OutboxIntent) -> Result<()> {
@@ -85,4 +115,28 @@ async fn is_delivered(
         found => found?,
     };
     Ok(found.is_some_and(|stored| stored.document.visible_at != NEVER))
+}
+
+/// Deletes the undelivered intents of an instance for those that are deleted with it. Intents with
+/// chunks are withdrawn with its partition.
+pub(super) async fn drop_intents(
+    container: &ContainerClient<Durable>,
+    instance_id: &str,
+    ids: &[String],
+) -> Result<()> {
+    let all = Query::<OutboxIntent>::in_partition(instance_id);
+    let found = container.query(all).row_by_row().all().await?;
+    for stored in found.into_iter().flatten() {
+        if stored.document.has_chunks() || !ids.contains(&stored.document.target_instance_id) {
+            continue;
+        }
+        match container.run(stored.delete()).await {
+            // Another runtime has delivered the intent, or noted that it could not.
+            Err(error) if error.is_not_found() || error.is_precondition_failed() => {}
+            // After a lost answer, the deletion of the partition reads the intents again.
+            Err(error) if error.is_ambiguous() => {}
+            deleted => deleted?,
+        }
+    }
+    Ok(())
 }

@@ -148,6 +148,21 @@ pub(super) async fn messages(
     Ok(services.store.corrupt_documents.in_part(rows))
 }
 
+/// Returns whether a process has reserved messages of an instance, whose turn it may begin without a
+/// lock.
+pub(super) async fn has_reserved(
+    services: &Services,
+    latest: &ContainerClient<Durable>,
+    id: &str,
+) -> Result<bool> {
+    let now = services.store.now();
+    let reserved = OrchestratorItem::VISIBLE_AT.between(now, now + MESSAGE_RESERVED);
+    let reserved = Query::<OrchestratorItem>::in_partition(id).filter(reserved);
+    let rows = latest.query(reserved).row_by_row().all().await?;
+    let mut rows = rows.into_iter().flatten();
+    Ok(rows.any(|message| message.document.reserved))
+}
+
 /// Returns whether something of an instance is held back.
 pub(super) async fn has_held_back(services: &Services, id: &str) -> Result<bool> {
     let held = WorkerItem::VISIBLE_AT.eq(PAUSED).within()

@@ -14,18 +14,20 @@ mod held;
 use std::collections::HashSet;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Patch, Query, Timestamp};
+use cdb_model::{Patch, Query, Stored, Timestamp};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use held::{DueAgain, Held, activities, has_held_back, hold, is_awaited, messages, write_all};
+use held::{
+    DueAgain, Held, activities, has_held_back, has_reserved, hold, is_awaited, messages, write_all,
+};
 
+use crate::delivery;
 use crate::error::{Error, Result};
 use crate::operate::admin::instances;
 use crate::queue::Services;
 use crate::stored::documents::{
-    Durable, Instance, NEVER, OperatorAction, OrchestratorItem, OutboxIntent, PAUSED, Partial,
-    WorkerItem,
+    Durable, Instance, NEVER, OperatorAction, OrchestratorItem, PAUSED, Partial, WorkerItem,
 };
 use crate::stored::{history, schema};
 use crate::timing::{HAND_OUTS_END, MOMENT, OPERATOR_ATTEMPTS, RETRY_PAUSE};
@@ -50,19 +52,13 @@ pub(crate) async fn pause(
     extent: Extent,
     by: &str,
 ) -> Result<Vec<String>> {
-    let instance = instances::existing(services.container(), root).await?;
-    if !instance.has_more() {
-        let status = instance.status;
-        return Err(Error::Refused(format!(
-            "instance `{root}` has ended: {status}"
-        )));
-    }
+    let parent = parent_of_running(services, root).await?;
     // Versions that do not know pauses are those that do not know limits.
     schema::note_limits(services.container()).await?;
     let (mut paused, mut may_begin) = (Vec::new(), false);
     let mut seen = HashSet::from([root.to_owned()]);
     // A paused instance schedules no more children, so they are known once it is paused.
-    let mut open = vec![(root.to_owned(), None)];
+    let mut open = vec![(root.to_owned(), parent)];
     while let Some((id, parent)) = open.pop() {
         let one = again_if_lost(&id, || pause_one(services, &id, parent.clone(), by).boxed());
         let one = Box::pin(one).await?;
@@ -86,7 +82,8 @@ pub(crate) async fn pause(
 /// Resumes instances. Returns those that were paused, or had something held back.
 pub(crate) async fn resume(services: &Services, root: &str, extent: Extent) -> Result<Vec<String>> {
     if read(services, root).await?.is_none() {
-        return Err(instances::not_found(root));
+        // One that is started and not paused has nothing to resume.
+        return parent_of_running(services, root).await.map(|_| Vec::new());
     }
     let mut found = vec![root.to_owned()];
     let mut seen: HashSet<String> = found.iter().cloned().collect();
@@ -105,6 +102,37 @@ pub(crate) async fn resume(services: &Services, root: &str, extent: Extent) -> R
         }
     }
     Ok(resumed)
+}
+
+/// Returns the parent of an instance that has not ended. It need not have begun, if its start has
+/// arrived.
+///
+/// # Errors
+/// Fails when the instance does not exist or has ended.
+async fn parent_of_running(services: &Services, id: &str) -> Result<Option<String>> {
+    let latest = services.container().latest_committed();
+    let find = || history::read_instance(&latest, id);
+    let is_there = |found: &Stored<Instance>| {
+        let found = &found.document;
+        found.is_created() || found.paused.is_some()
+    };
+    let mut found = find().await?.filter(is_there);
+    if found.is_none() {
+        // The first turn consumes the start, and creates the instance.
+        let start = delivery::queued_start(&latest, id).await?;
+        found = find().await?.filter(is_there);
+        if found.is_none() {
+            let parent = start.map(|start| start.parent);
+            return parent.ok_or_else(|| instances::not_found(id));
+        }
+    }
+    match found.map(|found| found.document) {
+        Some(instance) if !instance.has_more() => Err(Error::Refused(format!(
+            "instance `{id}` has ended: {}",
+            instance.status
+        ))),
+        found => Ok(found.and_then(|instance| instance.parent_instance_id)),
+    }
 }
 
 /// Repeats a change whose lock another process has taken. The futures are boxed, because those of a
@@ -164,27 +192,10 @@ async fn has_not_ended(
         return Ok(found.document.has_more());
     }
     // In the order of a start: an intent, a message, an instance. One without any was deleted.
-    let starts = is_start_sent(latest, parent, child).await? || has_messages(latest, child).await?;
+    let starts = delivery::is_start_sent(latest, parent, child).await?
+        || has_messages(latest, child).await?;
     let found = history::read_instance(latest, child).await?;
     Ok(found.map_or(starts, |found| found.document.has_more()))
-}
-
-async fn is_start_sent(
-    latest: &ContainerClient<Durable>,
-    parent: &str,
-    child: &str,
-) -> Result<bool> {
-    let intents = Query::<OutboxIntent>::in_partition(parent);
-    let intents = latest.query(intents).row_by_row().all().await?;
-    let mut intents = intents.into_iter();
-    // An intent with many messages does not name all its targets, and an unreadable one none.
-    Ok(intents.any(|intent| match intent {
-        Ok(intent) => {
-            let intent = &intent.document;
-            intent.more.is_some() || intent.target_instance_id == child
-        }
-        Err(_) => true,
-    }))
 }
 
 async fn has_messages(latest: &ContainerClient<Durable>, instance: &str) -> Result<bool> {
@@ -199,7 +210,7 @@ async fn has_messages(latest: &ContainerClient<Durable>, instance: &str) -> Resu
 struct Paused {
     /// Whether it was not paused before.
     is_new: bool,
-    /// Whether workers have locked activities that they may be about to begin.
+    /// Whether processes have locked activities or reserved messages that they may be about to begin.
     may_begin: bool,
 }
 
@@ -235,8 +246,16 @@ async fn store_pause(
             turn.write(services, instance.clone(), |_| Ok(())).await?;
         }
     }
+    if !instance.has_more() {
+        let may_begin = false;
+        return Ok(Paused { is_new, may_begin });
+    }
+    let id = &*instance.instance_id;
+    services.instances().note_pause(id);
     // Again for one that is paused: an earlier pause may have been interrupted.
-    let may_begin = instance.has_more() && hold_all(services, turn).await?;
+    let is_locked = hold_all(services, turn).await?;
+    let latest = services.container().latest_committed();
+    let may_begin = is_locked || has_reserved(services, &latest, id).await?;
     Ok(Paused { is_new, may_begin })
 }
 
@@ -283,6 +302,7 @@ async fn resume_one(services: &Services, id: &str) -> Result<bool> {
     }
     let mut turn = exclusively(services, id, found.current_execution_id).await?;
     let resumed = release_all(services, &mut turn).await;
+    services.instances().forget_pause(id);
     turn.release(services).await;
     resumed.map(|()| true)
 }

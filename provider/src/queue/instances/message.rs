@@ -7,7 +7,7 @@ use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
 use crate::queue::overhead::ITEM_OVERHEAD;
-use crate::stored::documents::{OrchestratorItem, Text};
+use crate::stored::documents::{Instance, OrchestratorItem, Text};
 
 /// The most messages of one turn. The commit deletes each of them, and holds at most 100
 /// operations.
@@ -152,6 +152,19 @@ impl Message {
         matches!(item, Some(WorkItem::CancelInstance { .. }))
     }
 
+    /// Returns the instance that has cancelled its child by this message.
+    pub(crate) fn canceller(&self) -> Option<&str> {
+        self.stored.document.cancelled_by.as_deref()
+    }
+
+    /// Returns whether an instance that is not this parent has cancelled its child by this message.
+    pub(crate) fn is_of_another_parent(&self, parent: Parent<'_>) -> bool {
+        match parent {
+            Parent::Known(parent) => self.canceller().is_some_and(|by| Some(by) != parent),
+            Parent::Unknown => false,
+        }
+    }
+
     pub(crate) fn kind(&self) -> MessageKind {
         match (self.is_start(), self.is_cancellation()) {
             (true, _) => MessageKind::Start,
@@ -175,6 +188,31 @@ impl Message {
         let document = &self.stored.document;
         let (due_at, enqueued_at) = (document.due_at(), document.enqueued_at);
         (!self.is_start(), due_at, enqueued_at, &self.stored.id)
+    }
+}
+
+/// What is known of the parent of an instance.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Parent<'a> {
+    /// The parent; `None` for an instance without one.
+    Known(Option<&'a str>),
+    Unknown,
+}
+
+impl<'a> Parent<'a> {
+    /// Returns the parent of an instance, or that of the start that it begins with.
+    pub(crate) fn of(instance: Option<&'a Instance>, messages: &'a [Message]) -> Self {
+        if let Some(instance) = instance.filter(|instance| instance.is_created()) {
+            return Self::Known(instance.parent_instance_id.as_deref());
+        }
+        let mut items = messages.iter().filter_map(|m| m.content.item());
+        let parent = items.find_map(|item| match item {
+            WorkItem::StartOrchestration {
+                parent_instance, ..
+            } => Some(parent_instance),
+            _ => None,
+        });
+        parent.map_or(Self::Unknown, |parent| Self::Known(parent.as_deref()))
     }
 }
 

@@ -16,7 +16,7 @@ mod version;
 pub(crate) use cache::{CachedInstance, History};
 pub(crate) use known::{Attempt, Instances, Left, Presence};
 pub(crate) use message::{
-    Content, MAX_MESSAGES, Message, sort, sort_cancellations_first, split_off_others,
+    Content, MAX_MESSAGES, Message, Parent, sort, sort_cancellations_first, split_off_others,
 };
 pub(crate) use new_message::NewMessage;
 pub(crate) use poll::AllMessages;

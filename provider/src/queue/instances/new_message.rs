@@ -30,6 +30,12 @@ impl<'a> NewMessage<'a> {
         }
     }
 
+    /// Ends the reservation of the message for this process.
+    pub(crate) fn share(&mut self) {
+        self.document.visible_at = self.document.due_at();
+        self.document.reserved = false;
+    }
+
     pub(crate) fn add_to(&mut self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
         self.operation = Some(batch.add(self.document.create())?);
         Ok(())

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::cache::CachedInstance;
 use super::known::{Attempt, Instances, KnownInstance, Left, Readiness};
-use super::message::{MAX_MESSAGES, Message};
+use super::message::{MAX_MESSAGES, Message, Parent};
 use super::room::Room;
 use super::turn::Turn;
 use crate::config::CosmosDBProviderConfig;
@@ -238,6 +238,10 @@ impl InstanceQueue {
         let taken = turn.messages.clone();
         let mut room = None;
         for late in &due.unwrap_or_default() {
+            // The next attempt deletes it.
+            if late.is_of_another_parent(Parent::of(Some(&turn.instance.document), &taken)) {
+                continue;
+            }
             let is_new = taken.iter().all(|message| message.id() != late.id());
             let mut has_room = |queue| {
                 let room = room.get_or_insert_with(|| Room::after(&history.events, &taken));

@@ -79,6 +79,10 @@ pub struct OrchestratorItem {
     /// `visible_at` is [`PAUSED`](super::PAUSED).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Timestamp>,
+    /// The instance that has sent a cancellation of its child. Missing on cancellations of clients and
+    /// of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancelled_by: Option<String>,
     /// The request units of the activity that the message completes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_units: Option<f64>,

@@ -1,12 +1,13 @@
-//! The activities that a turn has cancelled, as an intent of its commit.
+//! The activities that a turn has cancelled, as an intent of its commit, and cancellations of children
+//! that are not sent.
 //!
 //! The commit itself cannot delete them: an activity that has ended would make it fail. So their
 //! removal is a delivery, and a crash after the commit leaves it to the reconciler.
 
 use std::collections::{BTreeMap, HashSet};
 
-use duroxide::EventKind;
 use duroxide::providers::{ScheduledActivityIdentifier, WorkItem};
+use duroxide::{Event, EventKind, build_child_instance_id};
 
 use super::outgoing::Origin;
 use crate::queue::instances::{Turn, TurnResult};
@@ -45,6 +46,41 @@ pub(super) fn intents(turn: &Turn, origin: &Origin<'_>, result: &TurnResult) -> 
         });
     }
     intents
+}
+
+/// Removes the cancellations of children that the turn schedules and does not start: a turn that ends
+/// its execution sends no starts (duroxide 0.1.32, `run_single_execution_atomic`). Such a cancellation
+/// would wait for the next instance of that id.
+pub(super) fn drop_never_started(turn: &Turn, result: &mut TurnResult) {
+    // A damaged history does not tell which children have started.
+    let Some(history) = turn.events() else {
+        return;
+    };
+    let instance = &turn.instance.document;
+    let parent = &instance.instance_id;
+    let scheduled = |event: &Event| match &event.kind {
+        EventKind::SubOrchestrationScheduled { instance, .. } => {
+            Some(build_child_instance_id(parent, instance))
+        }
+        _ => None,
+    };
+    let mut new: HashSet<String> = result.history_delta.iter().filter_map(scheduled).collect();
+    if new.is_empty() {
+        return;
+    }
+    if result.execution_id == instance.current_execution_id {
+        for child in history.iter().filter_map(scheduled) {
+            new.remove(&child);
+        }
+    }
+    for item in &result.orchestrator_items {
+        if let WorkItem::StartOrchestration { instance, .. } = item {
+            new.remove(instance);
+        }
+    }
+    result.orchestrator_items.retain(
+        |item| !matches!(item, WorkItem::CancelInstance { instance, .. } if new.contains(instance)),
+    );
 }
 
 /// Groups cancelled activities by execution, and by the size of their inputs.

@@ -213,6 +213,7 @@ async fn plan_and_send(
     result: &mut TurnResult,
     charge: f64,
 ) -> Result<Vec<OutboxIntent>> {
+    cancelled::drop_never_started(turn, result);
     check_sent(result)?;
     encode(&services.store.payloads, result)?;
     let context = PlanContext {
