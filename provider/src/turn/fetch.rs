@@ -8,7 +8,8 @@ use cdb_model::{Stored, Timestamp};
 use duroxide::providers::DispatcherCapabilityFilter;
 
 use super::hand_out::{self, Fetched};
-use super::load::{self, Loaded};
+use super::load;
+use super::loaded::Loaded;
 use super::paused::{HeldBack, hold_back};
 use super::{lock, orphans};
 use crate::error::Result;

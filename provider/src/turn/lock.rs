@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cdb_model::{Batch, Document, DocumentKey, ETag, Patch, Stored, Timestamp};
 
-use super::load::Loaded;
+use super::loaded::Loaded;
 use crate::error::{Error, Result};
 use crate::queue::instances::lock::{lock_patch, locked};
 use crate::queue::instances::{Message, RejectedCommit, Turn, TurnInstance};

@@ -10,6 +10,7 @@ mod fetch;
 mod hand_out;
 mod hold;
 mod load;
+mod loaded;
 mod lock;
 mod orphans;
 mod paused;

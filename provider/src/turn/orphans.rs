@@ -14,7 +14,7 @@ use cdb_model::{Batch, Query};
 use duroxide::providers::WorkItem;
 use metrics::counter;
 
-use super::load::Loaded;
+use super::loaded::Loaded;
 use crate::delivery;
 use crate::error::Result;
 use crate::queue::Services;

@@ -9,13 +9,14 @@ use cdb_model::Timestamp;
 use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
 
+use super::attempt::{Attempt, Presence};
 use super::cache::CachedInstance;
 use super::message::{Message, MessageKind, for_next_turn, split_off_others};
-use super::turn::Turn;
+use super::turn::{Left, Turn};
 use super::version::supports;
 use crate::queue::local_queue::{Memory, Offer, Work};
 use crate::stored::documents::Labels;
-use crate::timing::{HELD_BACKOFF, MAX_HELD_BACKOFF, MAX_UNFIT_BACKOFF, MIN_UNFIT_BACKOFF};
+use crate::timing::{MAX_UNFIT_BACKOFF, MIN_UNFIT_BACKOFF};
 
 /// The queue type of instances.
 #[derive(Debug)]
@@ -44,41 +45,6 @@ pub(crate) struct KnownInstance {
     /// The pause after which the instance is read again, while its execution has no room for its
     /// queued events.
     full: Option<Duration>,
-}
-
-/// The due messages that a turn does not take.
-#[derive(Debug)]
-pub(crate) enum Left {
-    /// The others that this process knows.
-    AsKnown,
-    /// Those that a load has found, oldest first.
-    Found {
-        messages: Vec<Message>,
-        /// Whether there are no others.
-        is_complete: bool,
-    },
-}
-
-/// What is known of the document of an instance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Presence {
-    #[default]
-    Unknown,
-    /// The instance exists, although a start message for it was seen.
-    Exists,
-    /// The instance exists, and another runtime held it when it was read last. This process waits
-    /// for a pause before it reads it again.
-    Held { pause: Duration },
-}
-
-impl Presence {
-    /// Returns the pause before a held instance is read again. It doubles each time.
-    pub(crate) fn next_pause(self) -> Duration {
-        match self {
-            Self::Held { pause } => (pause * 2).min(MAX_HELD_BACKOFF),
-            Self::Unknown | Self::Exists => HELD_BACKOFF,
-        }
-    }
 }
 
 /// A pending message.
@@ -117,27 +83,6 @@ pub(crate) enum Readiness {
     NotNow,
     /// The instance is in backoff.
     Backoff,
-}
-
-/// The known state that a dispatcher uses to try an instance.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    /// The cached instance.
-    pub(crate) cached: Option<Arc<CachedInstance>>,
-    /// The due messages of one turn, in order.
-    pub(crate) messages: Vec<Message>,
-    /// The other due messages that the turn may take, in order.
-    pub(crate) others: Vec<Message>,
-    /// Whether the partition must be searched for messages.
-    pub(crate) search: bool,
-    pub(crate) execution: Option<u64>,
-    pub(crate) presence: Presence,
-    /// Whether other runtimes know all of it too.
-    pub(crate) is_polled: bool,
-    /// Whether the code of this process could not execute the last turn.
-    pub(crate) is_for_other_code: bool,
-    at: Instant,
-    searches: u64,
 }
 
 impl KnownInstance {

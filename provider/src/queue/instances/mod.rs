@@ -1,5 +1,6 @@
 //! The instances that this process knows: their messages, cached state, locks and running turns.
 
+mod attempt;
 mod cache;
 mod known;
 pub(crate) mod lock;
@@ -13,8 +14,9 @@ mod turn;
 mod turn_result;
 mod version;
 
+pub(crate) use attempt::{Attempt, Presence};
 pub(crate) use cache::{CachedInstance, History};
-pub(crate) use known::{Attempt, Instances, Left, Presence};
+pub(crate) use known::Instances;
 pub(crate) use message::{
     Content, MAX_MESSAGES, Message, Parent, sort, sort_cancellations_first, split_off_others,
 };
@@ -23,6 +25,6 @@ pub(crate) use poll::AllMessages;
 pub(crate) use queue::InstanceQueue;
 pub(crate) use release::take_over;
 pub(crate) use room::Room;
-pub(crate) use turn::{Turn, TurnInstance};
+pub(crate) use turn::{Left, Turn, TurnInstance};
 pub(crate) use turn_result::{RejectedCommit, TurnResult};
 pub(crate) use version::{pack_version, supports};

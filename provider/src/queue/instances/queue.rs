@@ -12,11 +12,12 @@ use duroxide::Event;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use super::attempt::Attempt;
 use super::cache::CachedInstance;
-use super::known::{Attempt, Instances, KnownInstance, Left, Readiness};
+use super::known::{Instances, KnownInstance, Readiness};
 use super::message::{MAX_MESSAGES, Message, Parent};
 use super::room::Room;
-use super::turn::Turn;
+use super::turn::{Left, Turn};
 use crate::config::CosmosDBProviderConfig;
 use crate::queue::local_queue::{Guard, LocalQueue, PollNumber, Won, Work as _};
 use crate::stored::Store;

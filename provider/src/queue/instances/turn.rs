@@ -9,12 +9,24 @@ use cdb_model::{ETag, ItemId, Stored, Timestamp};
 use duroxide::Event;
 
 use super::cache::History;
-use super::known::Left;
 use super::message::Message;
 use super::turn_result::RejectedCommit;
 use crate::queue::local_queue::Caller;
 use crate::stored::documents::Instance;
 use crate::stored::kv::KvState;
+
+/// The due messages that a turn does not take.
+#[derive(Debug)]
+pub(crate) enum Left {
+    /// The others that this process knows.
+    AsKnown,
+    /// Those that a load has found, oldest first.
+    Found {
+        messages: Vec<Message>,
+        /// Whether there are no others.
+        is_complete: bool,
+    },
+}
 
 /// The state of an instance that this process alone may change.
 #[derive(Debug)]

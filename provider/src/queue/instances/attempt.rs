@@ -1,0 +1,51 @@
+//! An attempt at an instance: what this process knows of it, before it holds the lock.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::cache::CachedInstance;
+use super::message::Message;
+use crate::timing::{HELD_BACKOFF, MAX_HELD_BACKOFF};
+
+/// The known state that a dispatcher uses to try an instance.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    /// The cached instance.
+    pub(crate) cached: Option<Arc<CachedInstance>>,
+    /// The due messages of one turn, in order.
+    pub(crate) messages: Vec<Message>,
+    /// The other due messages that the turn may take, in order.
+    pub(crate) others: Vec<Message>,
+    /// Whether the partition must be searched for messages.
+    pub(crate) search: bool,
+    pub(crate) execution: Option<u64>,
+    pub(crate) presence: Presence,
+    /// Whether other runtimes know all of it too.
+    pub(crate) is_polled: bool,
+    /// Whether the code of this process could not execute the last turn.
+    pub(crate) is_for_other_code: bool,
+    pub(super) at: Instant,
+    pub(super) searches: u64,
+}
+
+/// What is known of the document of an instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Presence {
+    #[default]
+    Unknown,
+    /// The instance exists, although a start message for it was seen.
+    Exists,
+    /// The instance exists, and another runtime held it when it was read last. This process waits
+    /// for a pause before it reads it again.
+    Held { pause: Duration },
+}
+
+impl Presence {
+    /// Returns the pause before a held instance is read again. It doubles each time.
+    pub(crate) fn next_pause(self) -> Duration {
+        match self {
+            Self::Held { pause } => (pause * 2).min(MAX_HELD_BACKOFF),
+            Self::Unknown | Self::Exists => HELD_BACKOFF,
+        }
+    }
+}
