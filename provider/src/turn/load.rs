@@ -84,7 +84,7 @@ async fn is_unchanged(store: &Store, loaded: &Loaded) -> Result<bool> {
 }
 
 /// The documents that a load has found.
-struct Rows {
+struct Partition {
     rows: Vec<Row>,
     /// Whether one page holds all of them.
     in_one_page: bool,
@@ -101,7 +101,7 @@ async fn read(
     instance_id: &str,
     execution_id: u64,
     due_at: Timestamp,
-) -> Result<Rows> {
+) -> Result<Partition> {
     let container = &store.container;
     let state = Filter::<Durable>::of_type::<Instance>()
         | Filter::of_type::<KeyValue>()
@@ -113,7 +113,7 @@ async fn read(
     let mut pages = container.query(everything).row_by_row().pages();
     let first = pages.next_page().await?;
     if !pages.has_more() {
-        return Ok(Rows {
+        return Ok(Partition {
             rows: first.unwrap_or_default(),
             in_one_page: true,
             has_more_messages: false,
@@ -126,7 +126,7 @@ async fn read(
     let messages = read_messages(store, instance_id, due_at, most).await?;
     let has_more_messages = most.is_some_and(|most| messages.len() >= most as usize);
     rows.extend(messages);
-    Ok(Rows {
+    Ok(Partition {
         rows,
         in_one_page: false,
         has_more_messages,
@@ -152,10 +152,14 @@ async fn read_messages(
         messages = messages.limit(most);
     }
     let rows = store.container.query(messages).row_by_row().all().await?;
-    let rows = rows.into_iter();
-    Ok(rows
-        .map(|row| row.map(|stored| stored.map(Durable::OrchestratorItem)))
-        .collect())
+    let mut messages = Vec::with_capacity(rows.len());
+    for row in rows {
+        messages.push(match row {
+            Ok(stored) => Ok(stored.map(Durable::OrchestratorItem)),
+            Err(found) => Err(found),
+        });
+    }
+    Ok(messages)
 }
 
 /// Leaves out the queued events for which the execution has no room. Returns `None` when nothing is
