@@ -237,7 +237,7 @@ async fn a_commit_that_fails_without_its_dispatcher_is_repeated_as_a_turn() {
     let Some(site) = Site::open().await else {
         return;
     };
-    let sick = site.sick[..2].to_vec();
+    let sick = site.sick[..1].to_vec();
     site.throttle(&[OperationKind::Batch], 1.0, Duration::from_millis(100));
     for instance in &sick {
         site.start(instance, "Steps").await;
@@ -246,7 +246,7 @@ async fn a_commit_that_fails_without_its_dispatcher_is_repeated_as_a_turn() {
     // A refusal that no retry changes. The runtime would fail the instance if it got the error.
     let emulator = site.emulator();
     emulator.clear_faults();
-    let refused = Fault::always(Effect::error(400, 0)).times(2);
+    let refused = Fault::always(Effect::error(400, 0)).times(1);
     emulator.inject(refused.on(OperationKind::Batch).on_partition(SICK));
     sleep(ELSEWHERE).await;
     site.recover(&sick).await;
