@@ -60,6 +60,9 @@ impl Loaded {
         let expected = match &known.cached {
             // Another runtime may have begun the next execution.
             Some(cached) => Self::cached(cached, messages),
+            // Earlier events may be in the store only: a poll looks for new messages, and a client of
+            // this process knows its own.
+            None if messages.iter().any(|message| message.queue().is_some()) => return None,
             None if starts(&messages) && known.presence == Presence::Unknown => {
                 Self::new_instance(instance_id, messages)
             }
