@@ -210,7 +210,9 @@ impl WorkCoordinator {
         most: usize,
         wait: Duration,
     ) -> Vec<ClaimedWork> {
-        let longest = wait.max(self.inner.container.deadline());
+        // A search at the end of the wait has the time of a request, too: all claims share the pause
+        // after it, so claims that each end with a failed search would never find anything.
+        let longest = wait.saturating_add(self.inner.container.deadline());
         let claim = self.claim_until(lane.into(), most, later(wait));
         within_deadline(longest, claim).await
     }
