@@ -405,53 +405,6 @@ async fn a_message_that_is_completed_during_a_sweep_is_not_handed_out_again() {
     assert_eq!(next(&work).await.message().message_id, "2");
 }
 
-/// A network whose searches take two seconds.
-#[derive(Debug)]
-struct SlowSearches(SimulatedTime);
-
-#[async_trait]
-impl Transport for SlowSearches {
-    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        if String::from_utf8_lossy(&request.body).contains("ORDER BY") {
-            tokio::time::sleep(Duration::from_secs(2)).await;
-        }
-        self.0.send(request).await
-    }
-}
-
-/// A search that ended with its claim would end with the next one, too: the pause after it is as
-/// long as a claim.
-#[tokio::test(start_paused = true)]
-async fn claims_that_wait_as_long_as_a_search_pauses_find_messages() {
-    const PAUSE: Duration = Duration::from_secs(30);
-    let env = TestEnv::start().await;
-    let Some(time) = env.time() else { return };
-    let mut settings = WorkConfig::default();
-    (settings.longest_pause, settings.sweep) = (PAUSE, PAUSE);
-    let slots = Arc::new(InMemoryLeaseProvider::all());
-    let network = SlowSearches(time.clone());
-    let work = WorkCoordinator::open(env.with_default_retry(network), slots, settings);
-    let work = work.await.unwrap();
-    let sender = sender(&env).await;
-    for number in 1..=20 {
-        // The searches come at any time of the claims.
-        let shift = Duration::from_millis(1_700 * number as u64);
-        for wait in [shift, PAUSE, PAUSE, PAUSE, PAUSE, PAUSE, PAUSE] {
-            assert!(work.claim(1, wait).await.is_empty());
-        }
-        let stored = message("a", number);
-        sender.immediate().store(stored).await.unwrap();
-        let stored = Instant::now();
-        let claimed = loop {
-            if let Some(claimed) = work.claim(1, PAUSE).await.pop() {
-                break claimed;
-            }
-            assert!(stored.elapsed() < MINUTE * 2, "message {number}");
-        };
-        work.immediate().report(applied(claimed)).await.unwrap();
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_was_renewed_after_it_was_read_is_not_taken() {
     let recorded = Recorded::default();

@@ -22,6 +22,7 @@ mod silence;
 mod silent_partition;
 #[path = "../../../cdb-coordination/tests/skewed/mod.rs"]
 mod skewed;
+mod slow_searches;
 mod strategies;
 mod test_env;
 mod unreadable;
