@@ -30,7 +30,7 @@ pub enum OutboxError {
     Gone,
     /// The answer to a redrive or a discard was lost, and nothing shows whether it took place.
     #[error(
-        "what became of the dead letter is unknown, because an answer was lost: this call or another process has redriven or discarded it, or nobody has; list the dead letters again"
+        "whether the dead letter was redriven or discarded is unknown, because an answer was lost; list the dead letters again"
     )]
     Undecided,
     /// A newer release has written the container in a form that this release does not know. Nothing

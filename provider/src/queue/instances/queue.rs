@@ -327,8 +327,7 @@ impl InstanceQueue {
         });
     }
 
-    /// Ends an attempt at an instance whose execution has no room for its due messages, all of which
-    /// are queued events.
+    /// Ends an attempt at an instance that has only queued events to receive, and no room for them.
     pub(crate) fn finish_full(&self, guard: Guard<'_, Instances>, attempt: &Attempt) {
         guard.release(|known| {
             known.mark_full(attempt);

@@ -139,7 +139,7 @@ mod tests {
         let full: Vec<Event> = (1..=64).map(|id| delivered(id, "a")).collect();
         assert_eq!(admitted(&full, "a"), 0);
         assert_eq!(admitted(&full, "b"), 0);
-        // Two waits for another queue, of which one was given up.
+        // Another queue has two subscriptions, and one is cancelled.
         let waits = [subscribed(65, "b"), subscribed(66, "b"), cancelled(67, 65)];
         let waiting = [full.clone(), waits.to_vec()].concat();
         assert_eq!(admitted(&waiting, "a"), 0);
