@@ -210,8 +210,7 @@ impl WorkCoordinator {
         most: usize,
         wait: Duration,
     ) -> Vec<ClaimedWork> {
-        // A search at the end of the wait has the time of a request, too: all claims share the pause
-        // after it, so claims that each end with a failed search would never find anything.
+        // What is found at the end of the wait can still be started.
         let longest = wait.saturating_add(self.inner.container.deadline());
         let claim = self.claim_until(lane.into(), most, later(wait));
         within_deadline(longest, claim).await

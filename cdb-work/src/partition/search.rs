@@ -5,7 +5,7 @@
 //! documents are read from the latest committed state. After a partition was taken only its owner
 //! completes messages, so a message that is read as waiting is waiting.
 
-use cdb_client::AvailableRows;
+use cdb_client::{AvailableRows, with_own_deadline, within_deadline};
 use cdb_model::{Query, Stored, Timestamp, Unreadable};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -91,7 +91,11 @@ impl Inner {
                 again_at,
             };
         }
-        let found = self.search_once(&mut poller).await;
+        // All claims share the search and the pause after it, so it has a deadline of its own. With
+        // that of a claim that is about to end it would fail for all.
+        let limit = self.container.deadline();
+        let search = within_deadline(limit, self.search_once(&mut poller));
+        let found = with_own_deadline(search).await;
         let found = found.unwrap_or_else(|error| {
             tracing::warn!(%error, "the search for messages failed");
             Found::Nothing

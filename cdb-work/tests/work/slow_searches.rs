@@ -7,22 +7,29 @@ use cdb_client::{
     HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
 use cdb_coordination::InMemoryLeaseProvider;
-use cdb_work::{WorkConfig, WorkCoordinator};
+use cdb_work::{WorkBatch, WorkConfig, WorkCoordinator, WorkEntry};
 use tokio::time::Instant;
 
 use crate::liveness::sender;
 use crate::test_env::{TestEnv, applied, message};
 
-/// A network whose searches take two seconds.
+/// A stream whose messages are written slowly.
+const SLOW: &str = "slow-stream";
+
+/// A network whose searches take two seconds, and writes of the slow stream almost their deadline.
 #[derive(Debug)]
 struct SlowSearches(SimulatedTime);
 
 #[async_trait]
 impl Transport for SlowSearches {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        if String::from_utf8_lossy(&request.body).contains("ORDER BY") {
+        let body = String::from_utf8_lossy(&request.body);
+        if body.contains("ORDER BY") {
             tokio::time::sleep(Duration::from_secs(2)).await;
+        } else if body.contains(SLOW) {
+            tokio::time::sleep(Duration::from_millis(29_500)).await;
         }
+        drop(body);
         self.0.send(request).await
     }
 }
@@ -58,4 +65,31 @@ async fn claims_that_wait_as_long_as_a_search_pauses_find_messages() {
         };
         work.immediate().report(applied(claimed)).await.unwrap();
     }
+}
+
+/// `process` claims with what its writes have left of its deadline.
+#[tokio::test(start_paused = true)]
+async fn a_claim_after_slow_writes_finds_messages() {
+    let env = TestEnv::start().await;
+    let Some(time) = env.time() else { return };
+    let slots = Arc::new(InMemoryLeaseProvider::all());
+    let network = SlowSearches(time.clone());
+    let work = env.with_default_retry(network);
+    let work = WorkCoordinator::open(work, slots, WorkConfig::default());
+    let work = work.await.unwrap();
+    let sender = sender(&env).await;
+    sender.immediate().store(message("a", 1)).await.unwrap();
+    let mut claimed = Vec::new();
+    for number in 1..=4 {
+        let entry = message(SLOW, number);
+        let batch = WorkBatch {
+            entries: vec![WorkEntry::Store(entry)],
+            claim: 10,
+            ..WorkBatch::default()
+        };
+        let processed = work.process(batch).await;
+        let streams = processed.claimed.iter();
+        claimed.extend(streams.map(|work| work.message().stream.clone()));
+    }
+    assert!(claimed.contains(&"a".to_owned()), "{claimed:?}");
 }
