@@ -1,19 +1,23 @@
 //! Queued events are received once and in their order, however many wait and whatever the
 //! orchestration does with its subscriptions.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cdb_client::HttpRequest;
 use cdb_emulator::OperationKind;
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::OrchestratorItem;
 use cdb_provider::model::Query;
 use cdb_tests::Backend;
+use duroxide::providers::Provider as _;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, Either2, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use tokio::time::sleep;
 
-use crate::harness::{eventually, no_activities};
+use crate::harness::{eventually, next_turn, no_activities};
+use crate::network::{CREATE, Kind, Network};
 use crate::warnings::Warnings;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -327,4 +331,53 @@ async fn events_that_come_after_the_end_are_named() {
     eventually(async || !warnings.with("Orders").is_empty()).await;
     assert!(warnings.with("Orders")[0].contains("instance=\"i\""));
     desk.close().await;
+}
+
+/// The first event is sent before the partition is read, and arrives after it.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_overlaps_the_load_of_its_instance_is_received_before_later_ones() {
+    const FIRST: Kind = |request| CREATE(request) && text(request).contains("first");
+    const LOCK: Kind = |request| CREATE(request) && text(request).contains(r#""type":"instance""#);
+    fn text(request: &HttpRequest) -> Cow<'_, str> {
+        String::from_utf8_lossy(&request.body)
+    }
+    let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let Some(provider) = network.provider(&backend).await else {
+        return;
+    };
+    let other = Client::new(Arc::new(backend.provider().await));
+    let begun = other.start_orchestration("taker", "Rounds", "").await;
+    begun.expect("it is started");
+    // An instance that begins with events is read.
+    let earlier = other.enqueue_event("taker", "Orders", "earlier").await;
+    earlier.expect("it is queued");
+    network.slow_down(FIRST, Duration::from_millis(20));
+    network.answer_late(LOCK, Duration::from_millis(200));
+    let client = Client::new(Arc::new(provider.clone()));
+    let send = async {
+        for event in ["first", "second"] {
+            let sent = client.enqueue_event("taker", "Orders", event).await;
+            sent.expect("it is queued");
+        }
+    };
+    let fetch = async {
+        sleep(Duration::from_millis(5)).await;
+        next_turn(&provider, SECOND * 5).await
+    };
+    let ((), (turn, token, _)) = tokio::join!(send, fetch);
+    let received = format!("{:?}", turn.messages);
+    assert!(received.contains("StartOrchestration"), "{received}");
+    assert!(
+        received.contains("first") || !received.contains("second"),
+        "{received}"
+    );
+    let given_back = provider.abandon_orchestration_item(&token, None, true);
+    given_back.await.expect("it is given back");
+    let (turn, _, _) = next_turn(&provider, SECOND * 5).await;
+    let received = format!("{:?}", turn.messages);
+    let at = ["first", "second"].map(|event| received.find(event));
+    assert!(at[0].is_some() && at[0] < at[1], "{received}");
+    drop(provider);
+    backend.stop().await;
 }

@@ -292,7 +292,7 @@ impl Loaded {
         }
         left.extend(split_off_others(&mut messages));
         self.messages = messages;
-        if !matches!(self.history, LoadedHistory::Cached(_)) {
+        if let LoadedHistory::Read { at, .. } = self.history {
             sort(&mut left);
             let is_complete = left.len() <= MAX_NOTED && !self.has_more_messages;
             left.truncate(MAX_NOTED);
@@ -300,6 +300,7 @@ impl Loaded {
             self.left = Left::Found {
                 messages,
                 is_complete,
+                at,
             };
         }
     }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cdb_model::Timestamp;
+use cdb_model::{ItemId, Timestamp};
 use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
 
@@ -52,8 +52,19 @@ pub(crate) struct KnownInstance {
 struct Pending {
     message: Message,
     due: Instant,
-    /// Whether the message was found by a poll, so that other runtimes know it too.
-    is_polled: bool,
+    /// When the answer to its write arrived, if this process wrote the message. A poll has found the
+    /// others, so that other runtimes know them too.
+    answered_at: Option<Instant>,
+}
+
+/// The messages that the next turn may take.
+#[derive(Debug)]
+pub(crate) struct DueMessages {
+    /// Those that are certainly queued, in order.
+    pub(crate) fresh: Vec<Message>,
+    /// Those that were seen before the history was read: they may be consumed, or the write of this
+    /// process that enqueued them has overlapped the read. Then later ones must not pass them.
+    pub(crate) stale: Vec<ItemId>,
 }
 
 /// The reason why this process cannot process an instance: its start has not arrived, it needs
@@ -87,17 +98,17 @@ pub(crate) enum Readiness {
 
 impl KnownInstance {
     /// Notes a message. Replaces a known version that was seen earlier.
-    pub(crate) fn note(&mut self, message: Message, due: Instant, is_polled: bool) {
+    pub(crate) fn note(&mut self, message: Message, due: Instant, answered_at: Option<Instant>) {
         let mut pending = self.pending.iter_mut();
         if let Some(known) = pending.find(|known| known.message.id() == message.id()) {
             if message.seen_at >= known.message.seen_at {
                 self.pending_bytes -= known.message.bytes();
                 self.pending_bytes += message.bytes();
-                let is_polled = known.is_polled && is_polled;
+                let answered_at = answered_at.or(known.answered_at);
                 *known = Pending {
                     message,
                     due,
-                    is_polled,
+                    answered_at,
                 };
             }
             return;
@@ -109,7 +120,7 @@ impl KnownInstance {
         self.pending.push(Pending {
             message,
             due,
-            is_polled,
+            answered_at,
         });
     }
 
@@ -134,10 +145,12 @@ impl KnownInstance {
             Left::Found {
                 messages,
                 is_complete,
+                at,
             } => {
                 self.lacks_messages = !is_complete;
+                self.forget_before(at);
                 for message in messages {
-                    self.note(message, now, true);
+                    self.note(message, now, None);
                 }
                 if !is_complete {
                     self.search(now);
@@ -154,10 +167,18 @@ impl KnownInstance {
         });
     }
 
+    /// Forgets the messages that a read of the partition, which was sent at a time, would have found. A
+    /// write whose answer came later may have arrived after the read.
+    fn forget_before(&mut self, read_at: tokio::time::Instant) {
+        let at = read_at.into_std();
+        self.retain(|pending| {
+            pending.due > at || pending.message.seen_at > read_at || pending.answered_at > Some(at)
+        });
+    }
+
     /// Clears what a finished attempt has handled. Keeps what arrived since.
     pub(crate) fn attempt_ended(&mut self, attempt: &Attempt) {
-        let before = tokio::time::Instant::from_std(attempt.at);
-        self.retain(|pending| pending.due > attempt.at || pending.message.seen_at > before);
+        self.forget_before(tokio::time::Instant::from_std(attempt.at));
         self.forget_holder();
         self.full = None;
         if self.searches == attempt.searches {
@@ -202,23 +223,23 @@ impl KnownInstance {
         }
     }
 
-    /// Returns the messages that the next turn may take: those that are due at `now` and were seen
-    /// after `read_at`.
+    /// Returns the messages that are due at `now`. The history was read at `read_at`.
     pub(crate) fn due_messages(
         &self,
         now: Instant,
         read_at: Option<tokio::time::Instant>,
-    ) -> Vec<Message> {
-        let due = self
-            .pending
-            .iter()
-            .filter(|pending| pending.due <= now && Some(pending.message.seen_at) >= read_at);
-        for_next_turn(due.map(|pending| &pending.message))
-    }
-
-    /// Returns whether messages are due at `now`, stale ones included.
-    fn has_due(&self, now: Instant) -> bool {
-        self.pending.iter().any(|pending| pending.due <= now)
+    ) -> DueMessages {
+        let due = self.pending.iter().filter(|pending| pending.due <= now);
+        let due = due.map(|pending| &pending.message);
+        let (fresh, stale): (Vec<_>, Vec<_>) =
+            due.partition(|message| Some(message.seen_at) >= read_at);
+        DueMessages {
+            fresh: for_next_turn(fresh.into_iter()),
+            stale: stale
+                .into_iter()
+                .map(|message| message.id().clone())
+                .collect(),
+        }
     }
 
     /// Returns the next backoff, which doubles each time.
@@ -391,20 +412,24 @@ impl Work for Instances {
             .cached
             .as_ref()
             .and_then(|cached| cached.history.read_at);
-        let mut messages = known.due_messages(now, read_at);
-        // Messages that were seen before the history was read may be consumed.
-        let is_stale = messages.is_empty() && known.has_due(now);
+        let DueMessages {
+            fresh: mut messages,
+            stale,
+        } = known.due_messages(now, read_at);
         let is_incomplete = known.lacks_messages;
         let search_at = known.search_at;
         Attempt {
             cached: known.cached.clone(),
-            search: is_stale || is_incomplete || search_at.is_some_and(|at| at <= now),
+            search: !stale.is_empty() || is_incomplete || search_at.is_some_and(|at| at <= now),
             others: split_off_others(&mut messages),
             messages,
             execution: known.execution,
             presence: known.presence,
             is_polled: known.search_at.is_none()
-                && known.pending.iter().all(|pending| pending.is_polled),
+                && known
+                    .pending
+                    .iter()
+                    .all(|pending| pending.answered_at.is_none()),
             is_for_other_code: known.is_for_other_code(),
             at: now,
             searches: known.searches,
@@ -420,7 +445,7 @@ impl Work for Instances {
     }
 
     fn forget_polled(known: &mut KnownInstance) {
-        known.retain(|pending| !pending.is_polled);
+        known.retain(|pending| pending.answered_at.is_some());
     }
 
     fn is_forgettable(known: &KnownInstance) -> bool {

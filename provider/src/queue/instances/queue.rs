@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::attempt::Attempt;
 use super::cache::CachedInstance;
-use super::known::{Instances, KnownInstance, Readiness};
+use super::known::{DueMessages, Instances, KnownInstance, Readiness};
 use super::message::{MAX_MESSAGES, Message, Parent};
 use super::room::Room;
 use super::turn::{Left, Turn};
@@ -120,7 +120,7 @@ impl InstanceQueue {
                 if ends_backoff {
                     known.clear_unfit();
                 }
-                known.note(message, now + after, false);
+                known.note(message, now + after, Some(now));
             });
         });
     }
@@ -171,7 +171,7 @@ impl InstanceQueue {
                 }
                 if readiness != Readiness::Backoff {
                     known.execution = execution.filter(|number| *number > 1).or(known.execution);
-                    known.note(message, now + after, true);
+                    known.note(message, now + after, None);
                 }
             });
             if let Some(labels) = labels {
@@ -232,18 +232,29 @@ impl InstanceQueue {
     /// Adds messages to a turn that arrived after its lock was taken.
     pub(crate) fn merge_late(&self, turn: &mut Turn) {
         let Ok(history) = &turn.history else { return };
+        // Late messages must not pass others that the turn leaves.
+        if turn.left.has_some() {
+            return;
+        }
         let (read_at, now) = (history.read_at, Instant::now().into_std());
         let due = self.read(&turn.instance.document.instance_id, |known| {
             Some(known.due_messages(now, read_at))
         });
+        let Some(DueMessages { fresh, stale }) = due else {
+            return;
+        };
         let taken = turn.messages.clone();
+        let is_taken = |id: &ItemId| taken.iter().any(|message| message.id() == id);
+        if !stale.iter().all(is_taken) {
+            return;
+        }
         let mut room = None;
-        for late in &due.unwrap_or_default() {
+        for late in &fresh {
             // The next attempt deletes it.
             if late.is_of_another_parent(Parent::of(Some(&turn.instance.document), &taken)) {
                 continue;
             }
-            let is_new = taken.iter().all(|message| message.id() != late.id());
+            let is_new = !is_taken(late.id());
             let mut has_room = |queue| {
                 let room = room.get_or_insert_with(|| Room::after(&history.events, &taken));
                 room.admits(queue)

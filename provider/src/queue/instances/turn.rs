@@ -7,6 +7,7 @@ use std::time::Duration;
 use cdb_coordination::Lockable;
 use cdb_model::{ETag, ItemId, Stored, Timestamp};
 use duroxide::Event;
+use tokio::time::Instant;
 
 use super::cache::History;
 use super::message::Message;
@@ -25,7 +26,23 @@ pub(crate) enum Left {
         messages: Vec<Message>,
         /// Whether there are no others.
         is_complete: bool,
+        /// When the load was sent.
+        at: Instant,
     },
+}
+
+impl Left {
+    /// Returns whether a load has found some, or did not read all.
+    pub(crate) fn has_some(&self) -> bool {
+        match self {
+            Self::AsKnown => false,
+            Self::Found {
+                messages,
+                is_complete,
+                ..
+            } => !is_complete || !messages.is_empty(),
+        }
+    }
 }
 
 /// The state of an instance that this process alone may change.
