@@ -61,10 +61,21 @@ impl Seen {
             begun.entry(ctx.instance_id()).or_insert_with(Instant::now);
             async { Ok(String::new()) }
         };
+        let slow = async |ctx: OrchestrationContext, _: String| {
+            let mut results = String::new();
+            for step in ["a", "b"] {
+                results += &ctx.schedule_activity("SlowStep", step).await?;
+            }
+            Ok(results)
+        };
+        let marked =
+            async |ctx: OrchestrationContext, _: String| ctx.schedule_activity("Mark", "").await;
         let registry = OrchestrationRegistry::builder();
         registry
             .register("Steps", steps)
             .register("Once", once)
+            .register("SlowSteps", slow)
+            .register("Marked", marked)
             .build()
     }
 
@@ -78,7 +89,31 @@ impl Seen {
                 .or_insert(0) += 1;
             async { Ok(step) }
         };
-        ActivityRegistry::builder().register("Step", step).build()
+        let slow_ran = self.ran.clone();
+        let slow_step = move |ctx: ActivityContext, step: String| {
+            let key = format!("{} {step}", ctx.instance_id());
+            *slow_ran
+                .lock()
+                .expect("no test has panicked")
+                .entry(key)
+                .or_insert(0) += 1;
+            async {
+                sleep(Duration::from_secs(1)).await;
+                Ok(step)
+            }
+        };
+        let begun = self.begun.clone();
+        let mark = move |ctx: ActivityContext, _: String| {
+            let mut begun = begun.lock().expect("no test has panicked");
+            let instance = ctx.instance_id().to_owned();
+            begun.entry(instance).or_insert_with(Instant::now);
+            async { Ok(String::new()) }
+        };
+        ActivityRegistry::builder()
+            .register("Step", step)
+            .register("SlowStep", slow_step)
+            .register("Mark", mark)
+            .build()
     }
 }
 
@@ -133,12 +168,13 @@ impl Site {
         self.emulator().inject(fault.on_partition(SICK));
     }
 
-    /// Starts an instance elsewhere every half second. Returns the longest time until a first turn.
-    async fn elsewhere(&self, count: usize) -> Duration {
+    /// Starts an instance elsewhere every half second. Returns the longest time until one begins: its
+    /// first turn, or its activity.
+    async fn elsewhere(&self, orchestration: &str, count: usize) -> Duration {
         let mut started = Vec::new();
         for instance in &self.sound[..count] {
             started.push((instance, Instant::now()));
-            self.start(instance, "Once").await;
+            self.start(instance, orchestration).await;
             sleep(Duration::from_millis(500)).await;
         }
         sleep(ELSEWHERE).await;
@@ -198,7 +234,27 @@ async fn throttled_commits_of_a_partition_hold_no_dispatchers() {
     for instance in &sick {
         site.start(instance, "Steps").await;
     }
-    let took = site.elsewhere(6).await;
+    let took = site.elsewhere("Once", 6).await;
+    println!("elsewhere after {took:?}");
+    assert!(took <= ELSEWHERE, "{took:?}");
+    assert_eq!(site.completed(&sick).await, 0);
+    site.recover(&sick).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn throttled_ends_of_activities_of_a_partition_hold_no_workers() {
+    let Some(site) = Site::open().await else {
+        return;
+    };
+    let workers = RuntimeOptions::default().worker_concurrency;
+    let sick = site.sick[..workers].to_vec();
+    for instance in &sick {
+        site.start(instance, "SlowSteps").await;
+    }
+    // All workers run activities of the sick partition.
+    sleep(Duration::from_millis(500)).await;
+    site.throttle(&[OperationKind::Batch], 1.0, Duration::from_millis(100));
+    let took = site.elsewhere("Marked", 6).await;
     println!("elsewhere after {took:?}");
     assert!(took <= ELSEWHERE, "{took:?}");
     assert_eq!(site.completed(&sick).await, 0);
@@ -272,7 +328,7 @@ async fn throttled_writes(share: f64, retry_after: Duration) {
     for instance in &sick {
         site.start(instance, "Steps").await;
     }
-    let took = site.elsewhere(6).await;
+    let took = site.elsewhere("Once", 6).await;
     sleep(Duration::from_secs(3)).await;
     let ran = site.seen.ran.lock().expect("no test has panicked").len();
     println!("{share} after {retry_after:?}: elsewhere after {took:?}, {ran} activities ran");

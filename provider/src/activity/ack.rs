@@ -8,18 +8,18 @@ use super::LOST;
 use super::end::end;
 use crate::error::{Error, Result};
 use crate::queue::Services;
-use crate::queue::activities::EffectsState;
 use crate::queue::activities::lock::unlock_until;
+use crate::queue::activities::{Activities, EffectsState};
+use crate::queue::local_queue::Shared;
 use crate::stored::Store;
 
-/// Implements `Provider::ack_work_item`.
-pub(crate) async fn ack(
+/// Ends an activity with its completion, or without one if it was cancelled.
+pub(super) async fn ack_locked(
     services: &Services,
-    token: &str,
+    shared: &Shared<Activities>,
     completion: Option<WorkItem>,
 ) -> Result<()> {
     let completion = completion.map(|completion| within_limit(&services.store, completion));
-    let shared = services.activities().local().running(token)?;
     let mut lock = shared.lock().await;
     let is_unanswered = lock.unanswered;
     match lock.effects {
@@ -38,9 +38,9 @@ pub(crate) async fn ack(
     if completion.is_none() && is_unanswered {
         // Not cancelled: duroxide drops an activity after any failed renewal, also one without an
         // answer.
-        return abandon(services, token, None, true).await;
+        return abandon_locked(services, shared, Duration::ZERO, true).await;
     }
-    end(services, &shared, completion, None).await.map(drop)
+    end(services, shared, completion, None).await.map(drop)
 }
 
 /// Returns the completion, or a failure if the result is too large. Rejecting the result would
@@ -76,6 +76,16 @@ pub(crate) async fn abandon(
     ignore_attempt: bool,
 ) -> Result<()> {
     let shared = services.activities().local().running(token)?;
+    abandon_locked(services, &shared, delay.unwrap_or_default(), ignore_attempt).await
+}
+
+/// Releases the lock of an activity.
+pub(super) async fn abandon_locked(
+    services: &Services,
+    shared: &Shared<Activities>,
+    delay: Duration,
+    ignore_attempt: bool,
+) -> Result<()> {
     let mut lock = shared.lock().await;
     if lock.ended {
         return Err(Error::LockLost("the activity has ended"));
@@ -84,7 +94,6 @@ pub(crate) async fn abandon(
         services.activities().finish(&mut lock);
         return Ok(());
     }
-    let delay = delay.unwrap_or_default();
     let visible_at = services.store.now() + delay;
     let item = lock.item.clone();
     let unlocked = unlock_until(&services.store, item, visible_at, !ignore_attempt).await;

@@ -9,15 +9,16 @@ use cdb_model::{Batch, ETag, OperationIndex, Stored, Timestamp};
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 use duroxide::{ErrorDetails, Event};
 
-use super::ack::{abandon, ack};
+use super::ack::abandon;
+use super::detached::ack;
 use super::renew::renew;
 use crate::error::{Error, Result};
-use crate::queue::Services;
 use crate::queue::activities::lock::{held_back, lock_patch, locked, unlock_until};
 use crate::queue::activities::{Activities, KnownActivity, Scope, WorkLock, WorkerCapability};
 use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::queue::session::Claim as SessionClaim;
+use crate::queue::{CONCURRENCY, Services};
 use crate::stored::Store;
 use crate::stored::documents::{Durable, WorkerItem};
 use crate::stored::history;
@@ -129,6 +130,17 @@ async fn try_lock(
             Ok(_) => guard.release(KnownActivity::forget),
             Err(backoff) => guard.unanswered(backoff, KnownActivity::forget),
         }
+        return Ok(None);
+    }
+    let pause = services
+        .container()
+        .behind_for(&instance_id.as_str().into());
+    let detached = services
+        .activities()
+        .local()
+        .with(|queue, _| queue.detached());
+    if let Some(pause) = pause.filter(|_| detached >= CONCURRENCY && request.caller.is_runtime()) {
+        guard.back_off(pause, |_| {});
         return Ok(None);
     }
     let attempt = attempt(services, &guard, &item, request);

@@ -2,6 +2,7 @@
 //! conditional patch of that document.
 
 mod ack;
+mod detached;
 pub(crate) mod effects;
 mod end;
 mod fetch;
@@ -10,7 +11,8 @@ mod renew;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use ack::{abandon, ack};
+pub(crate) use ack::abandon;
+pub(crate) use detached::ack;
 pub(crate) use end::{CommittedEffects, Ended, end};
 pub(crate) use fetch::fetch;
 pub(crate) use renew::renew;

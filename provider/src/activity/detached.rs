@@ -1,0 +1,60 @@
+//! Ends of activities without their worker: a partition that throttles the end of an activity, or does
+//! not answer it, would hold the worker that other partitions wait for.
+//!
+//! duroxide gets the error of a lost lock, and does not touch the activity again (duroxide 0.1.32,
+//! `handle_activity_outcome`). If the lock expires before the end is stored, the activity runs again.
+
+use std::time::Duration;
+
+use duroxide::providers::WorkItem;
+
+use super::ack::{abandon_locked, ack_locked};
+use crate::error::{Error, Result};
+use crate::queue::{CONCURRENCY, Services};
+use crate::timing::COMMIT_REFUSED;
+
+/// Implements `Provider::ack_work_item`. The worker of a runtime waits until its partition has throttled
+/// the end of the activity for [`COMMIT_REFUSED`] or does not answer, while others answer.
+///
+/// # Errors
+/// [`Error::LockLost`] when the end is stored without its worker.
+pub(crate) async fn ack(
+    services: &Services,
+    token: &str,
+    completion: Option<WorkItem>,
+) -> Result<()> {
+    let queue = services.activities().local();
+    let running = queue.running(token)?;
+    let (fetched, detached) = queue.with(|queue, _| (queue.fetched(token), queue.detached()));
+    let is_runtime = fetched.is_some_and(|(_, caller)| caller.is_runtime());
+    if !is_runtime || detached >= CONCURRENCY {
+        return ack_locked(services, &running, completion).await;
+    }
+    let instance = running.lock().await.item.document.instance_id.clone();
+    let (cloned, shared) = (services.clone(), running.clone());
+    let mut ack = Box::pin(async move { ack_locked(&cloned, &shared, completion).await });
+    let partition = instance.as_str().into();
+    let container = services.container();
+    if let Ok(acknowledged) = container
+        .until_stalled(&partition, COMMIT_REFUSED, &mut ack)
+        .await
+    {
+        return acknowledged;
+    }
+    queue.detach(token);
+    tracing::warn!(
+        instance,
+        "an activity is ended without its worker, because its partition throttles it or does not answer"
+    );
+    services.spawn(|services| async move {
+        let Err(error) = ack.await else { return };
+        tracing::warn!(instance, %error, "an activity was not ended without its worker");
+        // It runs again, at once or when its lock expires.
+        if let Err(error) = abandon_locked(&services, &running, Duration::ZERO, false).await {
+            tracing::debug!(%error, "an activity was not released");
+        }
+    });
+    Err(Error::LockLost(
+        "its partition does not answer; the activity is ended without the runtime",
+    ))
+}
