@@ -10,10 +10,11 @@ use cdb_provider::CosmosDBProvider;
 use cdb_provider::payload::Encryption;
 use cdb_tests::Backend;
 use duroxide::providers::{Provider, WorkItem};
-use duroxide::runtime::RuntimeOptions;
+use duroxide::runtime::{Runtime, RuntimeOptions};
+use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use tokio::time::Instant;
 
-use crate::harness::{next_activity, next_turn};
+use crate::harness::{next_activity, next_turn, no_activities};
 use crate::network::Network;
 use crate::several::{ack, enqueue, event, start};
 
@@ -211,5 +212,41 @@ async fn activities_with_a_missing_payload_key_do_not_delay_others() {
         "{found:?}"
     );
     assert!(begun.elapsed() <= SOON, "found after {:?}", begun.elapsed());
+    backend.stop().await;
+}
+
+/// Instances without a start are loaded again and again, and each load takes its time.
+#[tokio::test(start_paused = true)]
+async fn slow_loads_in_vain_leave_a_dispatcher_for_others() {
+    let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let Some(slow) = network.provider(&backend).await else {
+        return;
+    };
+    let client = Client::new(Arc::new(backend.provider().await));
+    for number in 0..40 {
+        let early = client.enqueue_event(format!("early-{number}"), "Orders", "");
+        early.await.expect("it is queued");
+    }
+    network.slow_down(is_load, Duration::from_secs(4));
+    let once = |_: OrchestrationContext, _: String| async { Ok(String::new()) };
+    let known = OrchestrationRegistry::builder().register("Once", once);
+    let options = RuntimeOptions::default();
+    let slow = Arc::new(slow);
+    let runtime = Runtime::start_with_options(slow, no_activities(), known.build(), options).await;
+    // Each instance is loaded once, and then after pauses of 1 to 60 s.
+    tokio::time::sleep(Duration::from_secs(90)).await;
+    for number in 0..10 {
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        let instance = format!("new-{number}");
+        let started = client.start_orchestration(&instance, "Once", "").await;
+        started.expect("it is started");
+        let ended = client.wait_for_orchestration(&instance, SOON).await;
+        assert!(
+            matches!(ended, Ok(OrchestrationStatus::Completed { .. })),
+            "{instance}: {ended:?}"
+        );
+    }
+    runtime.shutdown(None).await;
     backend.stop().await;
 }

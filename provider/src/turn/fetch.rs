@@ -146,7 +146,7 @@ fn go_behind<'a>(
         return Ok(guard);
     };
     let local = services.instances().local();
-    if !guard.is_behind() {
+    if !guard.is_yielding() {
         guard.go_behind(pause);
     } else if local.with(|queue, _| queue.detached()) >= CONCURRENCY {
         guard.back_off(pause, |_| {});

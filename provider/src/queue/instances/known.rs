@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cdb_model::{ItemId, Timestamp};
+use cdb_model::Timestamp;
 use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
 
@@ -55,16 +55,6 @@ struct Pending {
     /// When the answer to its write arrived, if this process wrote the message. A poll has found the
     /// others, so that other runtimes know them too.
     answered_at: Option<Instant>,
-}
-
-/// The messages that the next turn may take.
-#[derive(Debug)]
-pub(crate) struct DueMessages {
-    /// Those that are certainly queued, in order.
-    pub(crate) fresh: Vec<Message>,
-    /// Those that were seen before the history was read: they may be consumed, or the write of this
-    /// process that enqueued them has overlapped the read. Then later ones must not pass them.
-    pub(crate) stale: Vec<ItemId>,
 }
 
 /// The reason why this process cannot process an instance: its start has not arrived, it needs
@@ -223,23 +213,25 @@ impl KnownInstance {
         }
     }
 
-    /// Returns the messages that are due at `now`. The history was read at `read_at`.
+    /// Returns the messages that the next turn may take: those that are due at `now` and were seen
+    /// after `read_at`. A message whose write was under way then is one of them: a later one must not
+    /// pass it, and the commit finds out whether it is consumed.
     pub(crate) fn due_messages(
         &self,
         now: Instant,
         read_at: Option<tokio::time::Instant>,
-    ) -> DueMessages {
-        let due = self.pending.iter().filter(|pending| pending.due <= now);
-        let due = due.map(|pending| &pending.message);
-        let (fresh, stale): (Vec<_>, Vec<_>) =
-            due.partition(|message| Some(message.seen_at) >= read_at);
-        DueMessages {
-            fresh: for_next_turn(fresh.into_iter()),
-            stale: stale
-                .into_iter()
-                .map(|message| message.id().clone())
-                .collect(),
-        }
+    ) -> Vec<Message> {
+        let read = read_at.map(tokio::time::Instant::into_std);
+        let due = self.pending.iter().filter(|pending| {
+            let is_fresh = Some(pending.message.seen_at) >= read_at || pending.answered_at > read;
+            pending.due <= now && is_fresh
+        });
+        for_next_turn(due.map(|pending| &pending.message))
+    }
+
+    /// Returns whether messages are due at `now`, stale ones included.
+    fn has_due(&self, now: Instant) -> bool {
+        self.pending.iter().any(|pending| pending.due <= now)
     }
 
     /// Returns the next backoff, which doubles each time.
@@ -403,6 +395,11 @@ impl Work for Instances {
         known.cached.is_some() && pending.any(|pending| pending.message.stored.document.reserved)
     }
 
+    /// Whoever can continue the instance, its next load may be slow and again in vain.
+    fn is_retry(known: &KnownInstance) -> bool {
+        known.is_unfit()
+    }
+
     fn is_open_in_backoff(known: &KnownInstance) -> bool {
         known.unfit.is_some_and(|unfit| unfit.pinned.is_some())
     }
@@ -412,15 +409,14 @@ impl Work for Instances {
             .cached
             .as_ref()
             .and_then(|cached| cached.history.read_at);
-        let DueMessages {
-            fresh: mut messages,
-            stale,
-        } = known.due_messages(now, read_at);
+        let mut messages = known.due_messages(now, read_at);
+        // Messages that were seen before the history was read may be consumed.
+        let is_stale = messages.is_empty() && known.has_due(now);
         let is_incomplete = known.lacks_messages;
         let search_at = known.search_at;
         Attempt {
             cached: known.cached.clone(),
-            search: !stale.is_empty() || is_incomplete || search_at.is_some_and(|at| at <= now),
+            search: is_stale || is_incomplete || search_at.is_some_and(|at| at <= now),
             others: split_off_others(&mut messages),
             messages,
             execution: known.execution,

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::attempt::Attempt;
 use super::cache::CachedInstance;
-use super::known::{DueMessages, Instances, KnownInstance, Readiness};
+use super::known::{Instances, KnownInstance, Readiness};
 use super::message::{MAX_MESSAGES, Message, Parent};
 use super::room::Room;
 use super::turn::{Left, Turn};
@@ -240,21 +240,14 @@ impl InstanceQueue {
         let due = self.read(&turn.instance.document.instance_id, |known| {
             Some(known.due_messages(now, read_at))
         });
-        let Some(DueMessages { fresh, stale }) = due else {
-            return;
-        };
         let taken = turn.messages.clone();
-        let is_taken = |id: &ItemId| taken.iter().any(|message| message.id() == id);
-        if !stale.iter().all(is_taken) {
-            return;
-        }
         let mut room = None;
-        for late in &fresh {
+        for late in &due.unwrap_or_default() {
             // The next attempt deletes it.
             if late.is_of_another_parent(Parent::of(Some(&turn.instance.document), &taken)) {
                 continue;
             }
-            let is_new = !is_taken(late.id());
+            let is_new = taken.iter().all(|message| message.id() != late.id());
             let mut has_room = |queue| {
                 let room = room.get_or_insert_with(|| Room::after(&history.events, &taken));
                 room.admits(queue)

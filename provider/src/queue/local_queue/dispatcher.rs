@@ -54,8 +54,9 @@ pub(super) struct Dispatchers<W: Work> {
     pub(super) to_wake: Vec<Arc<Notify>>,
     /// The number of dispatchers that are processing an item of a long poll.
     pub(super) working: usize,
-    /// The items for which dispatchers are at work, and that were behind others when they took them.
-    pub(super) behind: HashSet<W::Key>,
+    /// The items for which dispatchers are at work while another one stays free: those that were behind
+    /// others when they were taken, and retries.
+    pub(super) yielding: HashSet<W::Key>,
     /// The number of items of the first class handed out since the last other item.
     pub(super) first_in_a_row: u32,
     /// How often each priority was passed over while it had ready items.
@@ -76,7 +77,7 @@ impl<W: Work> Default for Dispatchers<W> {
             waiting: BTreeMap::new(),
             to_wake: Vec::new(),
             working: 0,
-            behind: HashSet::new(),
+            yielding: HashSet::new(),
             first_in_a_row: 0,
             passed_over: BTreeMap::new(),
             others_ready_since: None,

@@ -134,12 +134,11 @@ impl<W: Work> Queue<W> {
         let next = Rank::start_of(Class::Free, self.next_priority());
         let first = self.ready.range(..free);
         let others = self.ready.range(next..).chain(self.ready.range(free..next));
-        let admits_behind = self.admits_behind();
+        let admits_yielding = self.admits_yielding();
         let accepted = |(_, key): &(_, &W::Key)| {
             let slot = self.slots.get(*key);
             slot.is_some_and(|slot| {
-                let is_behind = matches!(slot.phase, Phase::Behind { .. });
-                accepts(capability, slot, now) && (admits_behind || !is_behind)
+                accepts(capability, slot, now) && (admits_yielding || !slot.yields())
             })
         };
         let found = match class {
@@ -149,11 +148,11 @@ impl<W: Work> Queue<W> {
         found.map(|(_, key)| key)
     }
 
-    /// Returns whether a dispatcher may take an item that is behind others. One of several dispatchers
+    /// Returns whether a dispatcher may take an item that yields to others. One of several dispatchers
     /// stays free for the others, and finds those that other processes wrote.
-    fn admits_behind(&self) -> bool {
+    fn admits_yielding(&self) -> bool {
         let load = self.load();
-        let at_work = self.dispatchers.behind.len();
+        let at_work = self.dispatchers.yielding.len();
         at_work == 0 || at_work + 1 < load.waiting + load.working
     }
 
@@ -187,9 +186,10 @@ impl<W: Work> Queue<W> {
             Some(rank) if rank.class == Class::First => in_a_row.saturating_add(1),
             _ => 0,
         };
+        let yields = slot.yields();
         let phase = std::mem::replace(&mut slot.phase, Phase::Idle);
-        if matches!(phase, Phase::Behind { .. }) {
-            self.dispatchers.behind.insert(key.clone());
+        if yields {
+            self.dispatchers.yielding.insert(key.clone());
         }
         let next = if let Phase::Prelocked {
             lock, token, until, ..

@@ -103,9 +103,9 @@ impl<W: Work> Queue<W> {
         slot.is_some_and(|slot| matches!(slot.phase, Phase::Backoff { until } if until > now))
     }
 
-    /// Returns whether a dispatcher took the item while it was behind others, and is at work for it.
-    pub(crate) fn is_behind(&self, key: &W::Key) -> bool {
-        self.dispatchers.behind.contains(key)
+    /// Returns whether a dispatcher is at work for the item while another one stays free.
+    pub(crate) fn is_yielding(&self, key: &W::Key) -> bool {
+        self.dispatchers.yielding.contains(key)
     }
 
     /// Notes a fact that this process learned about an item without a poll. A backoff continues.
@@ -189,7 +189,7 @@ impl<W: Work> Queue<W> {
             return;
         };
         if !slot.phase.is_at_work() {
-            self.dispatchers.behind.remove(key);
+            self.dispatchers.yielding.remove(key);
         }
         let last = &mut self.sequence;
         let memory = W::memory(&slot.known);

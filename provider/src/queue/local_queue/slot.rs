@@ -35,6 +35,12 @@ pub(crate) trait Work: Sized + 'static {
     /// Returns whether an idle item is handed out before others.
     fn is_first(known: &Self::Known) -> bool;
 
+    /// Returns whether the last attempt at the item has failed, so that the next one may fail, too. One of
+    /// several dispatchers stays free of such items.
+    fn is_retry(_: &Self::Known) -> bool {
+        false
+    }
+
     /// Returns whether some dispatchers may take the item during its backoff.
     fn is_open_in_backoff(known: &Self::Known) -> bool;
 
@@ -240,6 +246,11 @@ impl<W: Work> Slot<W> {
     /// Returns whether the limits of the item's keys count it as running.
     pub(super) fn counts(&self) -> bool {
         self.is_reserved || self.phase.is_busy()
+    }
+
+    /// Returns whether one of several dispatchers stays free of the item.
+    pub(super) fn yields(&self) -> bool {
+        matches!(self.phase, Phase::Behind { .. }) || W::is_retry(&self.known)
     }
 
     /// Returns the offer to dispatchers at `now`; `None` when the item is not available.

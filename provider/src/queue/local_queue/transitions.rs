@@ -203,7 +203,7 @@ impl<W: Work> Queue<W> {
         held.is_detached = true;
         let claim = held.claim.clone();
         self.dispatchers.working -= usize::from(held.caller.is_runtime());
-        self.dispatchers.behind.remove(&claim.key);
+        self.dispatchers.yielding.remove(&claim.key);
         self.wake(now);
     }
 

@@ -291,10 +291,10 @@ impl<W: Work> Guard<'_, W> {
         self.end(|queue, claim, now| queue.back_off(claim, now + pause, now, learn));
     }
 
-    /// Returns whether the item was taken because no other was ready.
-    pub(crate) fn is_behind(&self) -> bool {
+    /// Returns whether another dispatcher stays free of this item and its like.
+    pub(crate) fn is_yielding(&self) -> bool {
         let key = &self.claim.key;
-        self.queue.with(|queue, _| queue.is_behind(key))
+        self.queue.with(|queue, _| queue.is_yielding(key))
     }
 
     /// Ends the attempt before it has sent anything. For `pause`, the item goes behind others.

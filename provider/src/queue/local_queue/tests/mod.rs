@@ -30,6 +30,7 @@ struct Known {
     load: Option<Instant>,
     is_open: bool,
     is_first: bool,
+    is_retry: bool,
     /// A label that is known later than the others.
     name: Option<String>,
 }
@@ -61,6 +62,10 @@ impl Work for Paint {
 
     fn is_first(known: &Known) -> bool {
         known.is_first
+    }
+
+    fn is_retry(known: &Known) -> bool {
+        known.is_retry
     }
 
     fn is_open_in_backoff(known: &Known) -> bool {

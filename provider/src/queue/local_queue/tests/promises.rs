@@ -85,13 +85,13 @@ fn an_item_behind_others_is_taken_when_no_other_is_ready_or_its_time_is_over() {
     learn(&mut queue, 2, 0, now);
     let waiter = queue.register(request(0));
     let first = takes(&mut queue, waiter, now).expect("it is due");
-    assert_eq!((first.key, queue.is_behind(&2)), (2, false));
+    assert_eq!((first.key, queue.is_yielding(&2)), (2, false));
     let second = takes(&mut queue, waiter, now).expect("no other is ready");
-    assert_eq!((second.key, queue.is_behind(&1)), (1, true));
+    assert_eq!((second.key, queue.is_yielding(&1)), (1, true));
     queue.go_behind(&second, now + LOCK, now);
-    assert!(!queue.is_behind(&1));
+    assert!(!queue.is_yielding(&1));
     let third = takes(&mut queue, waiter, now + LOCK).expect("it is due");
-    assert_eq!((third.key, queue.is_behind(&1)), (1, false));
+    assert_eq!((third.key, queue.is_yielding(&1)), (1, false));
 }
 
 #[test]
@@ -124,6 +124,25 @@ fn one_of_several_dispatchers_stays_free_of_items_behind_others() {
     assert_eq!(queue.detached(), 1);
     queue.finish("token", now, |_| {});
     assert_eq!((queue.detached(), queue.load().working), (0, 0));
+}
+
+#[test]
+fn one_of_several_dispatchers_stays_free_of_retries() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    for key in 1..=3 {
+        learn(&mut queue, key, 0, now);
+        queue.learn(&key, now, |known| known.is_retry = key < 3);
+    }
+    let (one, two) = (queue.register(request(0)), queue.register(request(0)));
+    let retry = takes(&mut queue, one, now).expect("it is due");
+    let other = takes(&mut queue, two, now).expect("it passes the second retry");
+    assert_eq!((retry.key, other.key), (1, 3));
+    queue.release(&other, now, |known| known.pending.clear());
+    assert_eq!(takes(&mut queue, two, now), None);
+    queue.release(&retry, now, |known| known.pending.clear());
+    let second = takes(&mut queue, two, now).expect("a dispatcher is free");
+    assert_eq!(second.key, 2);
 }
 
 #[test]
