@@ -3,7 +3,7 @@
 //! Stored as the answer to a request that no client sends, in a partition of its own: releases from
 //! before the number read answers, and ignore this one.
 
-use cdb_client::{ContainerClient, Error};
+use cdb_client::{ContainerClient, Error, within_deadline};
 use cdb_model::{Container, Document as _, MemberOf, PartitionKey, PartitionKeyValue};
 use serde::{Deserialize, Serialize};
 
@@ -27,13 +27,21 @@ struct Form {
     written_by: String,
 }
 
-/// Checks the form of a container, and stores it in a container without one.
+/// Checks the form of a container, and stores it in a container without one. All requests together
+/// have the deadline of one.
 ///
 /// # Errors
 /// [`OutboxError::NewerForm`] when a newer release has written the container.
 pub(crate) async fn agree_on_form<C: Container>(
     container: &ContainerClient<C>,
 ) -> Result<(), OutboxError>
+where
+    MessageDocument<C>: MemberOf<C>,
+{
+    within_deadline(container.deadline(), check_or_store(container)).await
+}
+
+async fn check_or_store<C: Container>(container: &ContainerClient<C>) -> Result<(), OutboxError>
 where
     MessageDocument<C>: MemberOf<C>,
 {

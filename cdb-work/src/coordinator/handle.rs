@@ -112,7 +112,7 @@ impl WorkCoordinator {
         config: WorkConfig,
     ) -> Result<Self, WorkError> {
         let inner = Inner::new(container, slots, config.checked()?);
-        inner.agree_on_settings().await?;
+        within_deadline(inner.container.deadline(), inner.agree_on_settings()).await?;
         // Before the first upkeep, which may last longer than the leases that it takes.
         tokio::spawn(renewal::run(Arc::downgrade(&inner), inner.stop.clone()));
         inner.upkeep().await?;

@@ -217,6 +217,22 @@ async fn every_call_of_ordered_work_ends() {
     judge("cdb-work").await;
 }
 
+/// No process has used the containers before, so the calls store a number first.
+#[tokio::test(start_paused = true)]
+async fn the_first_call_of_a_container_ends() {
+    let mut found = Vec::new();
+    for name in ["Messaging::commit", "WorkCoordinator::open"] {
+        let call = CALLS.iter().find(|call| call.name == name);
+        let call = call.expect("it is listed");
+        for how in Failure::ALL {
+            let service = Service::start().await;
+            found.extend(service.fail(call, Sent::Create, *how, 1).await);
+        }
+    }
+    let found: Vec<_> = found.iter().map(|found| &*found.text).collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
 /// The time of a fault that calls survive.
 const SHORT: Duration = Duration::from_secs(15);
 
