@@ -203,6 +203,12 @@ pub(super) const CALLS: &[Call] = calls! {
             batch.add(fresh().create()).expect("it fits");
             w.messaging().commit(batch).await
         },
+        // With a message, a lost answer is decided by its stream.
+        "Messaging::commit" => |w| async move {
+            let mut batch = w.messaging().batch("here");
+            batch.send("there", &Note).expect("it fits");
+            w.messaging().commit(batch).await
+        },
         "Messaging::commit_once" => |w| async move {
             let mut batch = w.messaging().batch("here");
             batch.add(fresh().create()).expect("it fits");
@@ -233,7 +239,10 @@ pub(super) const CALLS: &[Call] = calls! {
             let seen = w.shop.read(&key()).await?;
             leases(&w).acquire_seen(seen.expect("it exists")).await
         },
-        "Leases::break_lease" => |w| async move { leases(&w).break_lease(&key()).await },
+        "Leases::break_lease" => |w| async move {
+            let leased = lease(&w).await?;
+            leases(&w).break_lease(&leased.document().key()).await
+        },
         "Leases::take_next" => |w| async move { leases(&w).take_next(all(), 1).await },
         "LeaseGuard::renew" => |w| async move { lease(&w).await?.renew().await },
         "LeaseGuard::refresh" => |w| async move { lease(&w).await?.refresh().await.map(drop) },
