@@ -37,9 +37,22 @@ impl Desk {
     async fn open() -> Self {
         let backend = Backend::start_simulated().await;
         let provider = backend.provider().await;
+        let runtime = runtime_on(backend.provider().await).await;
+        Self::with(backend, provider, runtime)
+    }
+
+    /// Opens a store with a single process, which knows the messages that it queues.
+    async fn open_alone() -> Self {
+        let backend = Backend::start_simulated().await;
+        let provider = backend.provider().await;
+        let runtime = runtime_on(provider.clone()).await;
+        Self::with(backend, provider, runtime)
+    }
+
+    fn with(backend: Backend, provider: CosmosDBProvider, runtime: Arc<Runtime>) -> Self {
         Self {
             client: Client::new(Arc::new(provider.clone())),
-            runtime: runtime_on(&backend).await,
+            runtime,
             provider,
             backend,
         }
@@ -47,7 +60,7 @@ impl Desk {
 
     /// Kills the runtime, and starts one that knows nothing.
     async fn replace_runtime(&mut self) {
-        let next = runtime_on(&self.backend).await;
+        let next = runtime_on(self.backend.provider().await).await;
         let killed = std::mem::replace(&mut self.runtime, next);
         killed.shutdown(Some(0)).await;
     }
@@ -105,8 +118,8 @@ impl Desk {
     }
 }
 
-async fn runtime_on(backend: &Backend) -> Arc<Runtime> {
-    let provider = Arc::new(backend.provider().await);
+async fn runtime_on(provider: CosmosDBProvider) -> Arc<Runtime> {
+    let provider = Arc::new(provider);
     let options = RuntimeOptions::default();
     Runtime::start_with_options(provider, no_activities(), takers(), options).await
 }
@@ -118,6 +131,7 @@ fn takers() -> OrchestrationRegistry {
         .register("AtOnce", at_once)
         .register("Alike", alike)
         .register("Idle", idle)
+        .register("Gated", gated)
         .build()
 }
 
@@ -159,6 +173,11 @@ async fn at_once(ctx: OrchestrationContext, input: String) -> Result<String, Str
 /// Ends when it is raised an event, and takes none of the queue.
 async fn idle(ctx: OrchestrationContext, _: String) -> Result<String, String> {
     Ok(ctx.schedule_wait("Go").await)
+}
+
+/// Takes an event of another queue.
+async fn gated(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    Ok(ctx.dequeue_event("Gate").await)
 }
 
 /// Takes one event in each execution, and counts them. The input is the kind of a subscription that
@@ -283,6 +302,50 @@ async fn other_messages_pass_events_for_which_there_is_no_room() {
     desk.output("i").await;
     assert!(raised.elapsed() < SECOND * 5, "{:?}", raised.elapsed());
     desk.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_awaited_event_passes_those_for_which_there_is_no_room() {
+    let desk = Desk::open().await;
+    desk.begin("i", "Gated", "").await;
+    desk.queue_all("i", numbers(MAX_UNTAKEN + 5)).await;
+    desk.until_in_store("i", 6).await;
+    let queued = desk.client.enqueue_event("i", "Gate", "open").await;
+    queued.expect("it is queued");
+    // Within the longest pause of a full execution.
+    let ended = desk.client.wait_for_orchestration("i", SECOND * 70).await;
+    let ended = ended.expect("it ends in time");
+    assert!(
+        matches!(&ended, OrchestrationStatus::Completed { output, .. } if output == "open"),
+        "{ended:?}"
+    );
+    desk.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_taken_in_their_order_as_soon_as_there_is_room() {
+    for alone in [true, false] {
+        let desk = if alone {
+            Desk::open_alone().await
+        } else {
+            Desk::open().await
+        };
+        desk.begin("i", "AtOnce", "").await;
+        for data in numbers(130) {
+            desk.queue("i", data).await;
+        }
+        // Longer than several pauses of a full execution.
+        sleep(SECOND * 200).await;
+        assert_eq!(desk.in_store("i").await, 130 - MAX_UNTAKEN);
+        let raised = tokio::time::Instant::now();
+        desk.raise("i", "Go").await;
+        desk.queue_all("i", ["130".to_owned()]).await;
+        let output = desk.output("i").await;
+        assert!(raised.elapsed() < SECOND * 10, "{:?}", raised.elapsed());
+        let taken: Vec<_> = output.split_whitespace().collect();
+        assert_eq!(taken, numbers(131));
+        desk.close().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
