@@ -20,7 +20,7 @@ use duroxide::{
 use futures::{StreamExt as _, stream};
 use tokio::time::{Instant, sleep};
 
-use crate::harness::{end_of, long_locks, next_turn, no_activities};
+use crate::harness::{end_of, eventually, long_locks, next_turn, no_activities};
 use crate::several::{ack, ack_and_send, enqueue, event, start};
 use crate::warnings::Warnings;
 use crate::work_items::{metadata_of, start_of, started};
@@ -228,7 +228,8 @@ fn numbers(count: usize) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn events_of_an_orchestration_that_is_registered_later_keep_their_order() {
-    const EVENTS: usize = 1_000;
+    // More than a load leaves to later turns.
+    const EVENTS: usize = 1_200;
     let backend = Backend::start_simulated().await;
     let without = Arc::new(backend.provider().await);
     let client = Client::new(without.clone());
@@ -237,14 +238,19 @@ async fn events_of_an_orchestration_that_is_registered_later_keep_their_order() 
     let old = Runtime::start_with_options(without, no_activities(), none, options()).await;
     let begun = client.start_orchestration("late", "Take", EVENTS.to_string());
     begun.await.expect("it is started");
-    for number in 0..EVENTS {
+    for number in 0..EVENTS - 1 {
         let queued = client.enqueue_event("late", "Orders", number.to_string());
         queued.await.expect("the queue takes it");
     }
     sleep(Duration::from_secs(20)).await;
     old.shutdown(None).await;
     let with = Arc::new(backend.provider().await);
-    let new = Runtime::start_with_options(with, no_activities(), taker(), options()).await;
+    let new = Runtime::start_with_options(with.clone(), no_activities(), taker(), options()).await;
+    eventually(async || !with.read("late").await.expect("a history").is_empty()).await;
+    // Its process knows the last event at once.
+    let last = Client::new(with.clone());
+    let queued = last.enqueue_event("late", "Orders", (EVENTS - 1).to_string());
+    queued.await.expect("the queue takes it");
     match end_of(&client, "late").await {
         OrchestrationStatus::Completed { output, .. } => assert_eq!(output, numbers(EVENTS)),
         other => panic!("it has not completed: {other:?}"),

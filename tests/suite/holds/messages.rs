@@ -50,8 +50,11 @@ async fn a_held_instance_can_be_cancelled_behind_any_number_of_messages() {
         shop.order("order-1").await;
         old.stop().await;
         let _next = shop.deploy(code).await;
-        for _ in 0..100 {
-            shop.ship("order-1").await;
+        // More than a load reads of other instances, and more than a page holds.
+        let body = "x".repeat(30_000);
+        for _ in 0..150 {
+            let raised = shop.client.raise_event("order-1", "ship", body.clone());
+            raised.await.expect("it is raised");
         }
         shop.until_held("order-1").await;
         sleep(BACKOFF).await;
