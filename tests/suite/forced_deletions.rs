@@ -15,7 +15,7 @@ use duroxide::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::network::Network;
+use crate::network::{Kind, Network};
 use crate::retention::partitions;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -103,6 +103,11 @@ impl Running {
     async fn delete(&self, instance: &str) -> Vec<String> {
         let deleted = self.provider.delete_instance(instance, true).await;
         deleted.expect("it is deleted");
+        self.after_deletion().await
+    }
+
+    /// Returns what is left of all instances, now and later, and what starts from now on.
+    async fn after_deletion(&self) -> Vec<String> {
         let deleted = Instant::now();
         let mut wrong = self.left("then").await;
         sleep(LATER).await;
@@ -293,6 +298,42 @@ async fn a_forced_deletion_by_slow_requests_ends_and_leaves_nothing() {
     deleted.expect("it is deleted");
     assert_eq!(running.left("then").await, Vec::<String>::new());
     running.stop().await;
+}
+
+/// A request about the instance `root`.
+const OF_ROOT: Kind = |request| {
+    let key = request.headers.get("x-ms-documentdb-partitionkey");
+    key.is_some_and(|key| key == "[\"root\"]")
+};
+
+/// The operator stands still after some of its requests about the root, for longer than its locks.
+/// After the first ones the root is fenced.
+#[tokio::test(start_paused = true)]
+async fn a_forced_deletion_that_stands_still_leaves_nothing() {
+    let mut stood_still = 0;
+    for requests in [4, 5, 7] {
+        let running = Running::start(1).await;
+        let network = Network::default();
+        let Some(operator) = network.provider(&running.backend).await else {
+            return running.stop().await;
+        };
+        running.begin("root", "Spawner", "3000").await;
+        sleep(SECOND).await;
+        network.freeze_after(requests, OF_ROOT, SECOND * 70);
+        let deleted = network.process(operator.delete_instance("root", true));
+        let deleted = deleted.await;
+        stood_still += usize::from(network.has_stalled());
+        network.repair();
+        let wrong = match deleted {
+            Ok(_) => running.after_deletion().await,
+            // The operator repeats it.
+            Err(_) => running.delete("root").await,
+        };
+        let none: Vec<String> = Vec::new();
+        assert_eq!(wrong, none, "stood still after {requests} requests");
+        running.stop().await;
+    }
+    assert!(stood_still > 1, "{stood_still}");
 }
 
 #[tokio::test(start_paused = true)]

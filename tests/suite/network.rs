@@ -1,6 +1,9 @@
 //! A network in simulated time that fails for one process only.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 use cdb_client::http::Method;
@@ -42,6 +45,11 @@ enum State {
     StallsAfter(usize, Kind, Duration),
     /// All requests are delayed.
     StalledUntil(Instant),
+    /// After the answers to this many requests of this kind, the process stands still for this time
+    /// when it gets the next one.
+    FreezesAfter(usize, Kind, Duration),
+    /// The process stands still until then, or has stood still.
+    FrozenUntil(Instant),
     /// All requests of this kind are delayed.
     Slow(Kind, Duration),
     /// Requests of this kind are not sent and get no answer.
@@ -104,9 +112,56 @@ impl Network {
         *self.state() = State::StallsAfter(requests, kind, time);
     }
 
-    /// Whether it has stalled.
+    /// Whether it has stalled, or the process has stood still.
     pub(crate) fn has_stalled(&self) -> bool {
-        matches!(*self.state(), State::StalledUntil(_))
+        matches!(
+            *self.state(),
+            State::StalledUntil(_) | State::FrozenUntil(_)
+        )
+    }
+
+    /// Lets the [`process`](Self::process) stand still after the answers to some requests of this
+    /// kind. What the service has done, it learns afterwards.
+    pub(crate) fn freeze_after(&self, requests: usize, kind: Kind, time: Duration) {
+        *self.state() = State::FreezesAfter(requests, kind, time);
+    }
+
+    /// Runs work of a process that stands still meanwhile.
+    pub(crate) async fn process<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            let done = poll_fn(|context| match self.frozen_until() {
+                Some(until) => Poll::Ready(Err(until)),
+                None => work.as_mut().poll(context).map(Ok),
+            });
+            match done.await {
+                Ok(done) => return done,
+                Err(until) => tokio::time::sleep_until(until).await,
+            }
+        }
+    }
+
+    fn frozen_until(&self) -> Option<Instant> {
+        match *self.state() {
+            State::FrozenUntil(until) if until > Instant::now() => Some(until),
+            _ => None,
+        }
+    }
+
+    /// Notes an answer. Returns whether the process stands still now.
+    fn is_answered(&self, request: &HttpRequest) -> bool {
+        let mut state = self.state();
+        match *state {
+            State::FreezesAfter(0, kind, time) if kind(request) => {
+                *state = State::FrozenUntil(Instant::now() + time);
+                true
+            }
+            State::FreezesAfter(requests, kind, time) if kind(request) => {
+                *state = State::FreezesAfter(requests - 1, kind, time);
+                false
+            }
+            _ => false,
+        }
     }
 
     /// Delays all requests of this kind.
@@ -197,6 +252,7 @@ struct Faulty {
 #[async_trait]
 impl Transport for Faulty {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        let sent = request.clone();
         self.network.let_through(&request).await;
         let once = self.network.next().take_if(|(kind, _)| kind(&request));
         let mut delay = Duration::ZERO;
@@ -213,6 +269,10 @@ impl Transport for Faulty {
         }
         let answer = self.time.send(request).await;
         tokio::time::sleep(delay).await;
+        if self.network.is_answered(&sent) {
+            // The process is polled again when it goes on.
+            tokio::task::yield_now().await;
+        }
         answer
     }
 }
