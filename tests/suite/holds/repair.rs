@@ -1,10 +1,15 @@
 //! What an operator can do with held instances, and their stored form.
 
+use std::sync::Arc;
+
 use cdb_provider::Fork;
 use cdb_provider::documents::{Hold, HoldCause, Instance, InstanceKey};
 use cdb_provider::model::Patch;
+use cdb_provider::payload::Encryption;
+use cdb_tests::Backend;
+use duroxide::Client;
 
-use super::{Code, FOUND, Shop};
+use super::{Code, FOUND, Shop, run};
 
 #[tokio::test(start_paused = true)]
 async fn a_held_instance_is_not_rewound_but_forked_for_the_deployed_code() {
@@ -60,5 +65,32 @@ async fn a_hold_of_another_version_is_read_and_removed_by_the_next_commit() {
     let output = shop.end_within("order-1", FOUND).await;
     assert_eq!(output, Ok("ship order-1".to_owned()));
     assert_eq!(shop.instance("order-1").await.held, None);
+    shop.backend.stop().await;
+}
+
+/// The reason quotes inputs of activities.
+#[tokio::test(start_paused = true)]
+async fn the_stored_reason_of_a_hold_is_encrypted() {
+    let backend = Backend::start_simulated().await;
+    let encrypted = || {
+        backend.provider_with(|config| {
+            let codec = Encryption::new("k1", &[1; 32]).expect("a key");
+            config.payload_codec = Some(Arc::new(codec));
+        })
+    };
+    let (provider, old, changed) = (encrypted().await, encrypted().await, encrypted().await);
+    let shop = Shop {
+        client: Client::new(Arc::new(provider.clone())),
+        provider,
+        backend,
+    };
+    let old = run(old, Code::Old).await;
+    shop.order("order-1").await;
+    old.stop().await;
+    let _changed = run(changed, Code::Changed).await;
+    shop.ship("order-1").await;
+    let hold = shop.until_held("order-1").await.held.expect("it is held");
+    assert_eq!(hold.event, Some(2));
+    assert!(!hold.reason.contains("charge"), "{}", hold.reason);
     shop.backend.stop().await;
 }
