@@ -359,6 +359,18 @@ async fn a_child_that_is_paused_before_it_begins_is_deleted_with_its_root() {
     backend.stop().await;
 }
 
+/// No runtime takes the start meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_has_not_begun_is_deleted_with_its_root() {
+    let backend = Backend::start_simulated().await;
+    let (provider, other) = (backend.provider().await, backend.provider().await);
+    crate::pauses::schedule_child(&provider).await;
+    let deleted = provider.delete_instance("main", true).await;
+    deleted.expect("it is deleted");
+    assert!(!finds_turn(&other, SECOND * 60).await);
+    backend.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_child_that_is_paused_before_it_begins_can_be_resumed_alone() {
     let backend = Backend::start_simulated().await;
