@@ -224,7 +224,7 @@ async fn slow_loads_in_vain_leave_a_dispatcher_for_others() {
         return;
     };
     let client = Client::new(Arc::new(backend.provider().await));
-    for number in 0..40 {
+    for number in 0..80 {
         let early = client.enqueue_event(format!("early-{number}"), "Orders", "");
         early.await.expect("it is queued");
     }
@@ -235,8 +235,8 @@ async fn slow_loads_in_vain_leave_a_dispatcher_for_others() {
     let slow = Arc::new(slow);
     let runtime = Runtime::start_with_options(slow, no_activities(), known.build(), options).await;
     // Each instance is loaded once, and then after pauses of 1 to 60 s.
-    tokio::time::sleep(Duration::from_secs(90)).await;
-    for number in 0..10 {
+    tokio::time::sleep(Duration::from_secs(170)).await;
+    for number in 0..6 {
         tokio::time::sleep(Duration::from_secs(7)).await;
         let instance = format!("new-{number}");
         let started = client.start_orchestration(&instance, "Once", "").await;

@@ -8,7 +8,7 @@ use cdb_model::{Stored, Timestamp};
 use duroxide::providers::DispatcherCapabilityFilter;
 
 use super::hand_out::{self, Fetched};
-use super::load;
+use super::load::{self, FullQueues};
 use super::loaded::Loaded;
 use super::paused::{HeldBack, hold_back};
 use super::{lock, orphans};
@@ -29,8 +29,8 @@ enum Attempted {
     Locked(Box<Turn>),
     /// The instance has no due messages.
     Nothing,
-    /// The due messages are queued events for which the execution has no room.
-    Full,
+    /// The due messages are events of these queues, for which the execution has no room.
+    Full(FullQueues),
     /// Another runtime holds the instance, until this time if it is known. With `recheck`, the
     /// dispatcher tries again after a backoff.
     HeldElsewhere {
@@ -168,7 +168,7 @@ async fn conclude(
             return hand_out::begin(services, guard, *turn).await;
         }
         Attempted::Nothing => guard.release(|slot| slot.attempt_ended(known)),
-        Attempted::Full => services.instances().finish_full(guard, known),
+        Attempted::Full(queues) => services.instances().finish_full(guard, known, queues),
         Attempted::HeldElsewhere { recheck, until } => {
             let pause = known.presence.next_pause();
             let left = until.map(|until| until.since(services.store.now()));
@@ -222,8 +222,9 @@ async fn lock_or_decline(
         {
             return Ok(attempted);
         }
-        let Some(expected) = load::without_surplus_events(&services.store, expected).await? else {
-            return Ok(Attempted::Full);
+        let expected = match load::without_surplus_events(&services.store, expected).await? {
+            Ok(expected) => expected,
+            Err(full) => return Ok(Attempted::Full(full)),
         };
         let turn = match reserved_until(&services.store, &expected, request) {
             Some(until) => Some(reserve_turn(&services.store, expected, request, until)?),
@@ -257,8 +258,9 @@ async fn lock_or_decline(
         orphans::delete(services, &loaded.instance_id, &loaded.messages).await?;
         return Ok(Attempted::Nothing);
     }
-    let Some(loaded) = load::without_surplus_events(&services.store, loaded).await? else {
-        return Ok(Attempted::Full);
+    let loaded = match load::without_surplus_events(&services.store, loaded).await? {
+        Ok(loaded) => loaded,
+        Err(full) => return Ok(Attempted::Full(full)),
     };
     let turn = match tried_until(&services.store, &loaded, known, request) {
         Some(until) => Some(reserve_turn(&services.store, loaded, request, until)?),

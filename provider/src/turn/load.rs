@@ -1,5 +1,7 @@
 //! Loads the documents that a turn needs, in one query of the instance's partition.
 
+use std::collections::BTreeSet;
+
 use cdb_client::ContainerClient;
 use cdb_model::{Filter, Query, Stored, Timestamp, Unreadable};
 use tokio::time::Instant;
@@ -162,16 +164,19 @@ async fn read_messages(
     Ok(messages)
 }
 
-/// Leaves out the queued events for which the execution has no room. Returns `None` when nothing is
-/// left for a turn.
+/// The names of the queues whose events have no room.
+pub(super) type FullQueues = BTreeSet<String>;
+
+/// Leaves out the queued events for which the execution has no room. Returns their queues when nothing
+/// is left for a turn.
 ///
 /// # Errors
 /// Fails when the messages behind the events cannot be read.
 pub(super) async fn without_surplus_events(
     store: &Store,
     mut loaded: Loaded,
-) -> Result<Option<Loaded>> {
-    loaded.leave_surplus_events();
+) -> Result<Result<Loaded, FullQueues>> {
+    let mut full = loaded.leave_surplus_events();
     if loaded.messages.is_empty() && loaded.has_more_messages {
         let sent_at = Instant::now();
         let rows = read_messages(store, &loaded.instance_id, loaded.due_at, None).await?;
@@ -187,9 +192,13 @@ pub(super) async fn without_surplus_events(
         let is_own = |message: &Message| !message.is_of_another_parent(parent);
         loaded.messages.retain(is_own);
         sort(&mut loaded.messages);
-        loaded.leave_surplus_events();
+        full = loaded.leave_surplus_events();
     }
-    Ok((!loaded.messages.is_empty()).then_some(loaded))
+    Ok(if loaded.messages.is_empty() {
+        Err(full)
+    } else {
+        Ok(loaded)
+    })
 }
 
 /// A document of the partition, decoded or not.
@@ -265,8 +274,8 @@ impl Loaded {
         messages.retain(|message| message.stored.document.due_at() <= due_at);
     }
 
-    /// Leaves out the queued events for which the execution has no room.
-    fn leave_surplus_events(&mut self) {
+    /// Leaves out the queued events for which the execution has no room. Returns their queues.
+    fn leave_surplus_events(&mut self) -> FullQueues {
         let mut all = std::mem::take(&mut self.messages);
         all.append(&mut self.others);
         let has_events = all.iter().any(|message| message.queue().is_some());
@@ -283,10 +292,12 @@ impl Loaded {
             });
         let admitted: Vec<bool> = admitted.collect();
         let (mut messages, mut left) = (Vec::new(), Vec::new());
+        let mut full = FullQueues::new();
         for (message, is_admitted) in all.into_iter().zip(admitted) {
             if is_admitted {
                 messages.push(message);
             } else {
+                full.extend(message.queue().map(str::to_owned));
                 left.push(message);
             }
         }
@@ -303,6 +314,7 @@ impl Loaded {
                 at,
             };
         }
+        full
     }
 
     /// Adds a document that a query sent at `sent_at` has found.

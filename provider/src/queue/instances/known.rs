@@ -1,6 +1,6 @@
 //! The state of an instance that this process knows without holding its lock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,9 +42,16 @@ pub(crate) struct KnownInstance {
     /// The history at the begin of its running turn in this process.
     pub(crate) history: Option<Arc<Vec<Event>>>,
     unfit: Option<Unfit>,
-    /// The pause after which the instance is read again, while its execution has no room for its
-    /// queued events.
-    full: Option<Duration>,
+    full: Option<Full>,
+}
+
+/// Why the instance leaves queued events in the store: its execution has no room for them.
+#[derive(Debug)]
+struct Full {
+    /// The queues of these events. An event of another queue may be awaited.
+    queues: BTreeSet<String>,
+    /// The pause after which the instance is read again.
+    pause: Duration,
 }
 
 /// A pending message.
@@ -176,29 +183,27 @@ impl KnownInstance {
         }
     }
 
-    /// Notes that all due messages are queued events for which the execution has no room, until a
+    /// Notes that all due messages are events of these queues, for which the execution has no room until a
     /// turn is committed. Another runtime may commit it, so the instance is read again after a pause,
     /// which doubles.
-    pub(crate) fn mark_full(&mut self, attempt: &Attempt) {
-        let pause = self.full.map_or(MIN_UNFIT_BACKOFF, |pause| {
-            (pause * 2).min(MAX_UNFIT_BACKOFF)
+    pub(crate) fn mark_full(&mut self, attempt: &Attempt, queues: BTreeSet<String>) {
+        let last = self.full.take();
+        let pause = last.map_or(MIN_UNFIT_BACKOFF, |last| {
+            (last.pause * 2).min(MAX_UNFIT_BACKOFF)
         });
         if attempt.search {
             self.attempt_ended(attempt);
             self.lacks_messages = true;
         }
-        self.full = Some(pause);
+        self.full = Some(Full { queues, pause });
         self.search(attempt.at + pause);
     }
 
-    /// Notes a committed turn.
-    pub(crate) fn committed(&mut self, now: Instant) {
+    /// Notes a committed turn. There may be room now.
+    pub(crate) fn committed(&mut self) {
         self.clear_unfit();
         self.history = None;
-        // There may be room now.
-        if self.full.take().is_some() && self.lacks_messages {
-            self.search(now);
-        }
+        self.full = None;
     }
 
     /// Returns whether another runtime held the instance when it was read last.
@@ -283,17 +288,14 @@ impl KnownInstance {
         }
     }
 
-    /// Returns whether the instance cannot take a polled message now: there is no room for it, or the
-    /// code of this process waits for the end of a backoff.
+    /// Returns whether the instance cannot take a polled message now, because the code of this process
+    /// waits for the end of a backoff.
     pub(crate) fn holds_back(
         &self,
         visible_at: Timestamp,
         kind: MessageKind,
         is_backed_off: bool,
     ) -> bool {
-        if self.has_no_room(kind) {
-            return true;
-        }
         let unfit = self.unfit.filter(|unfit| unfit.for_other_code);
         let Some(unfit) = unfit.filter(|_| is_backed_off) else {
             return false;
@@ -305,9 +307,10 @@ impl KnownInstance {
         }
     }
 
-    /// Returns whether the execution has no room for messages of this kind.
-    fn has_no_room(&self, kind: MessageKind) -> bool {
-        self.full.is_some() && kind == MessageKind::Event
+    /// Returns whether the execution has no room for events of this queue.
+    pub(crate) fn has_no_room(&self, queue: Option<&str>) -> bool {
+        let full = self.full.as_ref();
+        full.is_some_and(|full| queue.is_some_and(|queue| full.queues.contains(queue)))
     }
 
     /// Ends the backoff, because the missing document may have arrived.
@@ -324,9 +327,6 @@ impl KnownInstance {
         kind: MessageKind,
         is_backed_off: bool,
     ) -> Readiness {
-        if self.has_no_room(kind) {
-            return Readiness::NotNow;
-        }
         let Some(unfit) = self.unfit.as_mut().filter(|_| is_backed_off) else {
             return Readiness::Ready;
         };
@@ -371,7 +371,7 @@ impl Work for Instances {
 
     fn due(known: &KnownInstance) -> Option<Instant> {
         let pending = known.pending.iter();
-        let pending = pending.filter(|pending| !known.has_no_room(pending.message.kind()));
+        let pending = pending.filter(|pending| !known.has_no_room(pending.message.queue()));
         let due = pending.map(|pending| pending.due);
         due.chain(known.search_at).min()
     }

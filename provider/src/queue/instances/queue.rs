@@ -1,7 +1,7 @@
 //! The local queue of instances: those with messages, those that are cached, those with a running
 //! turn.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -166,7 +166,8 @@ impl InstanceQueue {
             let is_busy = queue.is_busy(&instance_id);
             let mut readiness = Readiness::NotNow;
             queue.learn_from_poll(poll, &instance_id, |known| {
-                if !is_busy && !known.is_held() {
+                let has_room = !known.has_no_room(message.queue());
+                if !is_busy && !known.is_held() && has_room {
                     readiness = known.classify(visible_at, kind, is_backed_off);
                 }
                 if readiness != Readiness::Backoff {
@@ -332,9 +333,14 @@ impl InstanceQueue {
     }
 
     /// Ends an attempt at an instance that has only queued events to receive, and no room for them.
-    pub(crate) fn finish_full(&self, guard: Guard<'_, Instances>, attempt: &Attempt) {
+    pub(crate) fn finish_full(
+        &self,
+        guard: Guard<'_, Instances>,
+        attempt: &Attempt,
+        queues: BTreeSet<String>,
+    ) {
         guard.release(|known| {
-            known.mark_full(attempt);
+            known.mark_full(attempt, queues);
             let mut last = self.held_until.lock();
             *last = (*last).max(Instances::due(known));
         });
@@ -355,7 +361,8 @@ impl InstanceQueue {
             let is_backed_off = queue.is_backed_off(&document.instance_id, now);
             let known = queue.known(&document.instance_id);
             known.is_some_and(|known| {
-                known.holds_back(document.visible_at, message.kind(), is_backed_off)
+                known.has_no_room(message.queue())
+                    || known.holds_back(document.visible_at, message.kind(), is_backed_off)
             })
         })
     }
@@ -368,7 +375,7 @@ impl InstanceQueue {
         execution: u64,
     ) {
         self.end(turn, |known| {
-            known.committed(Instant::now().into_std());
+            known.committed();
             known.execution = (execution > 1).then_some(execution);
             known.cached = left.map(Arc::new);
         });

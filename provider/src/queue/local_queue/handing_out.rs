@@ -150,7 +150,7 @@ impl<W: Work> Queue<W> {
 
     /// Returns whether a dispatcher may take an item that yields to others. One of several dispatchers
     /// stays free for the others, and finds those that other processes wrote.
-    fn admits_yielding(&self) -> bool {
+    pub(super) fn admits_yielding(&self) -> bool {
         let load = self.load();
         let at_work = self.dispatchers.yielding.len();
         at_work == 0 || at_work + 1 < load.waiting + load.working

@@ -130,7 +130,7 @@ impl<W: Work> Queue<W> {
     }
 
     /// Returns whether an item that a poll for `enough` items has found counts as one that can run.
-    /// Only some items of each key do.
+    /// Only some items of each key do, and none that no dispatcher may take.
     pub(crate) fn polled(
         &mut self,
         key: &W::Key,
@@ -138,9 +138,13 @@ impl<W: Work> Queue<W> {
         enough: u32,
         now: Instant,
     ) -> Runs {
+        let admits_yielding = self.admits_yielding();
         let Some(slot) = self.slots.get_mut(key) else {
             return Runs::Now;
         };
+        if slot.yields() && !admits_yielding {
+            return Runs::NotNow;
+        }
         slot.select(&self.limiter);
         let selected = slot.selected.clone();
         selected.map_or(Runs::Now, |item| {

@@ -1,5 +1,6 @@
 //! The promises of the queue.
 
+use cdb_coordination::Runs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -140,7 +141,10 @@ fn one_of_several_dispatchers_stays_free_of_retries() {
     assert_eq!((retry.key, other.key), (1, 3));
     queue.release(&other, now, |known| known.pending.clear());
     assert_eq!(takes(&mut queue, two, now), None);
+    // A poll reads on behind it.
+    assert_eq!(queue.polled(&2, 1, 8, now), Runs::NotNow);
     queue.release(&retry, now, |known| known.pending.clear());
+    assert_eq!(queue.polled(&2, 1, 8, now), Runs::Now);
     let second = takes(&mut queue, two, now).expect("a dispatcher is free");
     assert_eq!(second.key, 2);
 }
