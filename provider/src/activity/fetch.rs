@@ -132,14 +132,7 @@ async fn try_lock(
         }
         return Ok(None);
     }
-    let pause = services
-        .container()
-        .behind_for(&instance_id.as_str().into());
-    let detached = services
-        .activities()
-        .local()
-        .with(|queue, _| queue.detached());
-    if let Some(pause) = pause.filter(|_| detached >= CONCURRENCY && request.caller.is_runtime()) {
+    if let Some(pause) = pause_behind_ends(services, instance_id, request) {
         guard.back_off(pause, |_| {});
         return Ok(None);
     }
@@ -174,6 +167,20 @@ async fn try_lock(
             Ok(None)
         }
     }
+}
+
+/// Returns the pause of an activity whose partition refuses requests, while many activities are ended
+/// without their workers.
+fn pause_behind_ends(
+    services: &Services,
+    instance_id: &str,
+    request: &FetchRequest<WorkerCapability>,
+) -> Option<Duration> {
+    let local = services.activities().local();
+    let detached = local.with(|queue, _| queue.detached());
+    let is_full = detached >= CONCURRENCY && request.caller.is_runtime();
+    let pause = services.container().behind_for(&instance_id.into());
+    pause.filter(|_| is_full)
 }
 
 /// Hands a locked activity to its worker. An undecodable activity is retried or failed.
