@@ -262,6 +262,28 @@ async fn throttled_ends_of_activities_of_a_partition_hold_no_workers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_activity_whose_end_fails_without_its_worker_runs_again() {
+    let Some(site) = Site::open().await else {
+        return;
+    };
+    let sick = site.sick[..1].to_vec();
+    site.start(&sick[0], "SlowSteps").await;
+    sleep(Duration::from_millis(500)).await;
+    site.throttle(&[OperationKind::Batch], 1.0, Duration::from_millis(100));
+    sleep(ELSEWHERE * 2).await;
+    // A refusal that no retry changes.
+    let emulator = site.emulator();
+    emulator.clear_faults();
+    let refused = Fault::always(Effect::error(400, 0)).times(1);
+    emulator.inject(refused.on(OperationKind::Batch).on_partition(SICK));
+    sleep(ELSEWHERE).await;
+    let seen = site.seen.clone();
+    site.recover(&sick).await;
+    let ran = seen.ran.lock().expect("no test has panicked").clone();
+    assert_eq!(ran.get(&format!("{} a", sick[0])), Some(&2), "{ran:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn at_most_sixteen_commits_go_on_without_their_dispatchers() {
     let Some(site) = Site::open().await else {
         return;

@@ -12,6 +12,7 @@ use duroxide::providers::DispatcherCapabilityFilter;
 use super::attempt::{Attempt, Presence};
 use super::cache::CachedInstance;
 use super::message::{Message, MessageKind, for_next_turn, split_off_others};
+use super::room::Full;
 use super::turn::{Left, Turn};
 use super::version::supports;
 use crate::queue::local_queue::{Memory, Offer, Work};
@@ -43,15 +44,6 @@ pub(crate) struct KnownInstance {
     pub(crate) history: Option<Arc<Vec<Event>>>,
     unfit: Option<Unfit>,
     full: Option<Full>,
-}
-
-/// Why the instance leaves queued events in the store: its execution has no room for them.
-#[derive(Debug)]
-struct Full {
-    /// The queues of these events. An event of another queue may be awaited.
-    queues: BTreeSet<String>,
-    /// The pause after which the instance is read again.
-    pause: Duration,
 }
 
 /// A pending message.
@@ -187,16 +179,13 @@ impl KnownInstance {
     /// turn is committed. Another runtime may commit it, so the instance is read again after a pause,
     /// which doubles.
     pub(crate) fn mark_full(&mut self, attempt: &Attempt, queues: BTreeSet<String>) {
-        let last = self.full.take();
-        let pause = last.map_or(MIN_UNFIT_BACKOFF, |last| {
-            (last.pause * 2).min(MAX_UNFIT_BACKOFF)
-        });
+        let full = Full::after(self.full.take(), queues);
         if attempt.search {
             self.attempt_ended(attempt);
             self.lacks_messages = true;
         }
-        self.full = Some(Full { queues, pause });
-        self.search(attempt.at + pause);
+        self.search(attempt.at + full.pause);
+        self.full = Some(full);
     }
 
     /// Notes a committed turn. There may be room now.
@@ -310,7 +299,7 @@ impl KnownInstance {
     /// Returns whether the execution has no room for events of this queue.
     pub(crate) fn has_no_room(&self, queue: Option<&str>) -> bool {
         let full = self.full.as_ref();
-        full.is_some_and(|full| queue.is_some_and(|queue| full.queues.contains(queue)))
+        full.is_some_and(|full| queue.is_some_and(|queue| full.concerns(queue)))
     }
 
     /// Ends the backoff, because the missing document may have arrived.

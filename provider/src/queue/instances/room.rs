@@ -3,12 +3,14 @@
 //! `MAX_CARRY_FORWARD_EVENTS`). It also fails a turn that takes 100 (`runtime/replay_engine.rs`,
 //! `MAX_QUIESCENCE_ITERATIONS`). So an execution gets fewer, and the others stay in the store.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
 
 use super::message::{Content, Message};
+use crate::timing::{MAX_UNFIT_BACKOFF, MIN_UNFIT_BACKOFF};
 
 /// The most queued events that wait in an execution for the orchestration to take them. An event for
 /// which it waits is not counted. A subscription that is never awaited hides one, so the rest up to
@@ -101,6 +103,30 @@ impl<'a> Room<'a> {
         let before = (*events).max(0);
         *events += number;
         self.untaken += (*events).max(0) - before;
+    }
+}
+
+/// Why an instance leaves queued events in the store: its execution has no room for them.
+#[derive(Debug)]
+pub(super) struct Full {
+    /// The queues of these events. An event of another queue may be awaited.
+    queues: BTreeSet<String>,
+    /// The pause after which the instance is read again.
+    pub(super) pause: Duration,
+}
+
+impl Full {
+    /// Notes the queues of the events that are left. The pause doubles while the execution stays full.
+    pub(super) fn after(last: Option<Self>, queues: BTreeSet<String>) -> Self {
+        let pause = last.map_or(MIN_UNFIT_BACKOFF, |last| {
+            (last.pause * 2).min(MAX_UNFIT_BACKOFF)
+        });
+        Self { queues, pause }
+    }
+
+    /// Returns whether events of this queue are left.
+    pub(super) fn concerns(&self, queue: &str) -> bool {
+        self.queues.contains(queue)
     }
 }
 
