@@ -69,6 +69,8 @@ fn clusters_survive_the_faults_of_known_seeds() {
     simulate("--from 3 --seeds 1 --days 0.02 --only paused");
     // Without the wait for its start, queued events of a child that has not started are deleted.
     simulate("--from 1 --seeds 1 --days 0.008 --only conserved");
+    // Without those whose writes overlap a load, a turn takes events before earlier ones.
+    simulate("--seed 780002 --days 0.002 --only conserved");
     // Without a mark in each write, an equal write of another node counts as this one's.
     simulate("--from 10 --seeds 1 --days 0.006 --only equal");
 }
