@@ -92,6 +92,40 @@ async fn changes_of_another_runtime_are_loaded() {
     backend.stop().await;
 }
 
+/// The first event is reserved for a runtime that has lost the instance, and the second is not.
+#[tokio::test(start_paused = true)]
+async fn events_of_a_sender_stay_in_order_when_another_runtime_takes_the_instance() {
+    let backend = Backend::start_simulated().await;
+    let (first, second) = (backend.provider().await, backend.provider().await);
+    enqueue(&first, start("shared")).await;
+    let (item, token) = fetch(&first).await;
+    ack(&first, &item, &token).await;
+    enqueue(&second, event("shared")).await;
+    let (item, token) = fetch(&second).await;
+    ack(&second, &item, &token).await;
+    let named = |data: &str| event_of("shared", "Event", data);
+    let send = async {
+        // The first runtime waits for work, and still has the instance in its cache.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        enqueue(&first, named("one")).await;
+    };
+    let (((item, token)), ()) = tokio::join!(fetch(&first), send);
+    assert!(try_ack(&first, &item, &token, vec![]).await.is_err());
+    enqueue(&first, named("two")).await;
+    let mut received = Vec::new();
+    while received.len() < 2 {
+        let (item, token) = fetch(&second).await;
+        let data = item.messages.iter().filter_map(|message| match message {
+            WorkItem::ExternalRaised { data, .. } => Some(data.clone()),
+            _ => None,
+        });
+        received.extend(data);
+        ack(&second, &item, &token).await;
+    }
+    assert_eq!(received, ["one", "two"]);
+    backend.stop().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_reserved_start_of_a_dead_runtime_is_found_by_another() {
     let backend = Backend::start_simulated().await;

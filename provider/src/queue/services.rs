@@ -173,19 +173,24 @@ impl Queues {
         !self.long_polling
     }
 
-    /// Returns the message to write: reserved if a dispatcher of this process will handle it.
+    /// Returns the message to write: reserved if a dispatcher of this process will handle it. Events
+    /// keep their order.
     pub(crate) fn reserve_if_local(
         &self,
         message: OrchestratorItem,
         item: &WorkItem,
         now: Timestamp,
     ) -> OrchestratorItem {
+        let instances = &self.instances;
         let starts = matches!(item, WorkItem::StartOrchestration { .. });
-        let is_local = starts || self.instances.is_local(&message.instance_id);
-        if is_local && self.instances.has_dispatchers() {
-            message.reserved(now)
-        } else {
-            message
+        let is_local = starts || instances.is_local(&message.instance_id);
+        let is_local = is_local && instances.has_dispatchers();
+        match item {
+            WorkItem::QueueMessage { .. } | WorkItem::ExternalRaised { .. } => {
+                instances.reservations().place(message, is_local, now)
+            }
+            _ if is_local => message.reserved(now),
+            _ => message,
         }
     }
 

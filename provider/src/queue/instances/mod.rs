@@ -9,6 +9,7 @@ mod new_message;
 mod poll;
 mod queue;
 pub(crate) mod release;
+mod reservations;
 mod room;
 mod turn;
 mod turn_result;

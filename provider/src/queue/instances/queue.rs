@@ -16,6 +16,7 @@ use super::attempt::Attempt;
 use super::cache::CachedInstance;
 use super::known::{Instances, KnownInstance, Readiness};
 use super::message::{MAX_MESSAGES, Message, Parent};
+use super::reservations::Reservations;
 use super::room::Room;
 use super::turn::{Left, Turn};
 use crate::config::CosmosDBProviderConfig;
@@ -43,6 +44,7 @@ pub(crate) struct InstanceQueue {
     paused: Mutex<HashSet<String>>,
     /// The end of the last pause of an instance that leaves due messages in the store.
     held_until: Mutex<Option<std::time::Instant>>,
+    reservations: Reservations,
 }
 
 /// The consumed messages of this process's turns, and the times of their commits.
@@ -62,6 +64,7 @@ impl InstanceQueue {
             is_ordered: AtomicBool::new(false),
             paused: Mutex::default(),
             held_until: Mutex::default(),
+            reservations: Reservations::default(),
         }
     }
 
@@ -228,6 +231,10 @@ impl InstanceQueue {
     pub(crate) fn has_dispatchers(&self) -> bool {
         let load = self.queue.with(|queue, _| queue.load());
         load.waiting + load.working > 0
+    }
+
+    pub(crate) fn reservations(&self) -> &Reservations {
+        &self.reservations
     }
 
     /// Adds messages to a turn that arrived after its lock was taken.
