@@ -3,6 +3,7 @@
 mod container;
 mod failures;
 mod finding;
+mod overdue;
 mod service;
 mod work;
 

@@ -15,6 +15,7 @@ use cdb_provider::documents::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::finding::Finding;
+use super::overdue;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::{counted, short};
@@ -61,7 +62,7 @@ pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Findi
     let queues = queues::read(orchestrations).await?;
     let oldest = queues.messages.oldest.filter(|oldest| *oldest > UNSERVED);
     let waiting = match oldest {
-        Some(_) => overdue_at_instances(container).await?,
+        Some(_) => overdue::at_instances(container, UNSERVED).await?,
         None => None,
     };
     let mut findings = unserved(&queues, waiting);
@@ -86,29 +87,6 @@ pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Findi
         findings.push(Finding::warning("stuck", says, remedy));
     }
     Ok(findings)
-}
-
-/// Returns the number of instances with overdue messages, if each of them leaves its messages in the
-/// queue: a held one, or one that does not take its queued events. `None` if a runtime should take
-/// some.
-async fn overdue_at_instances(
-    container: &ContainerClient<Durable>,
-) -> Result<Option<usize>, Failure> {
-    let overdue = Query::<OrchestratorItem>::across_partitions()
-        .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, container.now() - UNSERVED))
-        .order_by(OrchestratorItem::BY_DUE)
-        .limit(MESSAGES)
-        .values(OrchestratorItem::INSTANCE_ID);
-    let ids: BTreeSet<String> = container.query(overdue).all().await?.into_iter().collect();
-    let count = ids.len();
-    if count > INSTANCES {
-        return Ok(None);
-    }
-    let found = instances(container, ids).await?;
-    let leave_them = found.iter().filter(|instance| {
-        instance.has_more() && (instance.held.is_some() || instance.untaken_events.is_some())
-    });
-    Ok((leave_them.count() == count).then_some(count))
 }
 
 /// Reads instances.

@@ -33,3 +33,4 @@ mod schema;
 mod selection;
 mod several;
 mod shop;
+mod waiting_messages;
