@@ -1,7 +1,7 @@
 //! Locks an instance for a change by an operator, outside of the queues.
 
 use cdb_coordination::Lockable as _;
-use cdb_model::{Batch, BatchError, Patch, Stored};
+use cdb_model::{Batch, BatchError, Patch, Stored, Timestamp};
 use duroxide::providers::WorkItem;
 
 use super::renew::LOST;
@@ -14,7 +14,11 @@ use crate::timing::{OPERATOR_ATTEMPTS, OPERATOR_LOCK, RETRY_PAUSE};
 
 /// A turn of an operator. The caller commits it, or releases it.
 #[derive(Debug)]
-pub(crate) struct ExclusiveTurn(pub(crate) Turn);
+pub(crate) struct ExclusiveTurn(
+    pub(crate) Turn,
+    /// All messages that stay queued are due at this time or later.
+    pub(crate) Timestamp,
+);
 
 /// The result of a batch under the lock of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +150,9 @@ async fn attempt(
     let Some(mut loaded) = load::complete(store, loaded).await? else {
         return Ok(None);
     };
+    let queued = loaded.found_messages();
+    let queued = queued.map(|message| message.stored.document.due_at());
+    let first_due = queued.min().unwrap_or(loaded.due_at).min(loaded.due_at);
     // A cancellation of the ended course must not cancel the new one.
     loaded.messages.retain(|message| {
         matches!(
@@ -158,10 +165,6 @@ async fn attempt(
     }
     let token = store.new_lock_token();
     let turn = lock::lock(store, loaded, token, OPERATOR_LOCK).await?;
-    Ok(turn.map(|turn| {
-        ExclusiveTurn(Turn {
-            rejected: None,
-            ..turn
-        })
-    }))
+    let rejected = None;
+    Ok(turn.map(|turn| ExclusiveTurn(Turn { rejected, ..turn }, first_due)))
 }

@@ -14,7 +14,7 @@ use crate::queue::instances::{
 use crate::stored::Store;
 use crate::stored::documents::{
     Durable, FIRST_DUE, HistorySegment, Instance, KeyValue, KeyValueDelta, KeyValuePack,
-    OrchestratorItem, Partial,
+    OrchestratorItem, Partial, Status,
 };
 use crate::stored::history::{self, Segments};
 use crate::stored::spill;
@@ -211,6 +211,13 @@ fn needs_all_messages(row: &Row) -> bool {
     matches!(document, Ok(Durable::Instance(instance)) if instance.awaits_start() || instance.held.is_some())
 }
 
+/// Returns whether a message had arrived when its instance failed. A rewind gives queued events for
+/// which the execution had no room to the next one. What came later is dropped.
+fn preceded_failure(ended: &Instance, message: &Message) -> bool {
+    let arrived_at = message.stored.document.enqueued_at;
+    ended.status == Status::Failed && ended.completed_at.is_some_and(|end| arrived_at <= end)
+}
+
 /// Returns whether a document proves that a turn was committed.
 fn is_begun(row: &Row) -> bool {
     match row.as_ref().map(|stored| &stored.document) {
@@ -284,10 +291,16 @@ impl Loaded {
         let mut room = history
             .as_ref()
             .map(|history| Room::before(&history.events, &all));
+        let instance = self.instance.as_ref().map(|stored| &stored.document);
+        let ended = instance.filter(|instance| !instance.has_more());
         let admitted = all
             .iter()
-            .map(|message| match (&mut room, message.queue()) {
-                (Some(room), Some(queue)) => room.admits(queue),
+            .map(|message| match (&mut room, message.queue(), ended) {
+                (Some(room), Some(queue), None) => room.admits(queue),
+                (Some(room), Some(queue), Some(ended)) => {
+                    let is_known_left = ended.untaken_events.is_some();
+                    !preceded_failure(ended, message) || (!is_known_left && room.admits(queue))
+                }
                 _ => true,
             });
         let admitted: Vec<bool> = admitted.collect();

@@ -3,6 +3,7 @@
 
 mod forks;
 mod pruned;
+mod queue_order;
 mod shapes;
 
 use std::sync::Arc;

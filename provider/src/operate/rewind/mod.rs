@@ -234,7 +234,7 @@ async fn commit_or_release(
     let committed = match decide(&mut turn).await {
         Ok((course, restored, action)) => {
             let result = result(course, restored, execution);
-            Box::pin(commit_course(services, &mut turn.0, &result, action)).await
+            Box::pin(commit_course(services, &mut turn, &result, action)).await
         }
         Err(error) => Err(error),
     };

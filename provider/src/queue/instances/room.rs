@@ -84,7 +84,12 @@ impl<'a> Room<'a> {
     /// Returns the number of events without a subscription, if there is no room for more of them.
     pub(crate) fn full(&self) -> Option<u32> {
         let is_full = self.untaken >= MAX_UNTAKEN;
-        is_full.then(|| u32::try_from(self.untaken).unwrap_or(u32::MAX))
+        is_full.then(|| self.untaken())
+    }
+
+    /// Returns the number of events without a subscription.
+    pub(crate) fn untaken(&self) -> u32 {
+        u32::try_from(self.untaken).unwrap_or(u32::MAX)
     }
 
     /// Takes up an event of a queue, if there is room for it.

@@ -118,7 +118,7 @@ pub struct Instance {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Hold>,
     /// The number of queued events that the newest execution has not taken, while it gets no others:
-    /// those stay due until it takes some.
+    /// those stay due until it takes some, or if it has failed until the instance is rewound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untaken_events: Option<u32>,
     /// The request units that the instance has been charged, without its last commit. Absent on

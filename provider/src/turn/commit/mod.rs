@@ -16,6 +16,7 @@ use duroxide::{Event, EventKind};
 use metrics::counter;
 use tokio::sync::MutexGuard;
 
+use super::exclusive::ExclusiveTurn;
 use super::hold::{self, Ended};
 use crate::delivery;
 use crate::error::{Error, Result};
@@ -89,11 +90,12 @@ pub(super) async fn commit_locked(
 /// Commits the new course of a rewound or forked instance. Its payloads are encoded already.
 pub(crate) async fn commit_course(
     services: &Services,
-    turn: &mut Turn,
+    ExclusiveTurn(turn, first_due): &mut ExclusiveTurn,
     course: &TurnResult,
     action: OperatorAction,
 ) -> Result<()> {
-    let context = plan_context(services, turn, course, 0.0);
+    let mut context = plan_context(services, turn, course, 0.0);
+    context.origin.before = Some(*first_due);
     let mut plan = plan(turn, course, &context)?;
     plan.note(turn, action)?;
     if let Err(error) = send::send(services, turn, &mut plan).await {
@@ -142,6 +144,7 @@ fn plan_context<'a>(
             instance_id: &instance.instance_id,
             token: &turn.token,
             now: services.store.now(),
+            before: None,
             machine_now: machine_now(),
             charge,
             labels: Labels::of_turn(orchestration, &attributes, of_instance),

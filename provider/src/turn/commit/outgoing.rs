@@ -46,6 +46,8 @@ pub(super) struct Origin<'a> {
     /// The token of the turn. It is unique, so everything derived from it is.
     pub(super) token: &'a str,
     pub(super) now: Timestamp,
+    /// Messages that arrive again are due before this time: before those that are still queued.
+    pub(super) before: Option<Timestamp>,
     /// The time on this machine's clock at `now`. duroxide sets timers by that clock.
     pub(super) machine_now: Timestamp,
     /// The request units that the instance was charged since its last commit.
@@ -85,9 +87,14 @@ impl Outgoing {
                 None => {}
             }
         }
+        let last = result.orchestrator_items.len() as u64;
         for (number, item) in result.orchestrator_items.iter().enumerate() {
             let cause = format!("{}-{number}", origin.token);
-            let due = origin.now + due_after(item, origin.machine_now);
+            let due = match (due_after(item, origin.machine_now), origin.before) {
+                // Each at a time of its own, because messages of one time are ordered by their ids.
+                (Duration::ZERO, Some(before)) => before - Duration::from_millis(last - number as u64),
+                (after, _) => origin.now + after,
+            };
             let message = OrchestratorItem::new(item, cause, due, origin.now)?;
             if message.instance_id == origin.instance_id {
                 sorted.own.push(message);
@@ -284,6 +291,7 @@ mod tests {
         instance_id: "parent",
         token: "t",
         now: Timestamp::from_millis(1_000),
+        before: None,
         machine_now: Timestamp::from_millis(31_000),
         charge: 0.0,
         labels: Labels {
