@@ -13,7 +13,7 @@ mod running;
 
 pub(crate) use capability::{ActivityKey, Scope, WorkerCapability};
 pub(crate) use known::{Activities, KnownActivity};
-pub(crate) use prelock::{FreeWorkers, NextActivity, extend_prelocks, outcome_unknown};
+pub(crate) use prelock::{FreeWorkers, NextActivity, created, extend_prelocks, outcome_unknown};
 pub(crate) use queue::ActivityQueue;
 pub(crate) use release::take_over;
 pub(crate) use running::{EffectsState, WorkLock};

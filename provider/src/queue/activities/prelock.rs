@@ -19,6 +19,7 @@ use super::lock::{lock_patch, locked};
 use super::running::WorkLock;
 use crate::queue::Services;
 use crate::queue::local_queue::{FetchRequest, Guard, Reservation};
+use crate::queue::release::Locked as _;
 use crate::stored::documents::{Durable, WorkerItem};
 use crate::timing::ACTIVITY_RESERVED;
 
@@ -99,13 +100,24 @@ pub(crate) fn extend_prelocks(items: &mut [WorkerItem], delay: Duration) {
     }
 }
 
+/// Notes an activity that this process has created. Releases a prelock that no worker will use.
+pub(crate) fn created(services: &Services, item: Stored<WorkerItem>) {
+    let Some(unused) = services.activities().note_created(item) else {
+        return;
+    };
+    services.spawn(|services| async move {
+        let released = Activities::release_prelock(&services, unused).await;
+        Activities::note_released(&services, released);
+    });
+}
+
 /// Reads an activity that was created locked but whose version is unknown, and hands it on.
 pub(crate) fn outcome_unknown(services: &Services, item: WorkerItem) {
     services.spawn(|services| async move {
         let latest = services.container().latest_committed();
         match latest.read(&item.key()).await {
             Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
-                services.activities().note_prelocked(stored);
+                created(&services, stored);
             }
             Ok(_) => services.activities().local().poll_soon(),
             Err(error) => tracing::debug!(%error, "a lock was not released; it will expire"),

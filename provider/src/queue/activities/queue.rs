@@ -60,17 +60,26 @@ impl ActivityQueue {
         });
     }
 
-    /// Notes a prelocked activity for the next worker of this process that fetches.
-    pub(crate) fn note_prelocked(&self, item: Stored<WorkerItem>) {
+    /// Notes an activity that this process has created: prelocked for its next worker that fetches, or
+    /// free. Returns a prelocked one that the caller must release, because an attempt on a deleted
+    /// activity of its key is under way.
+    #[must_use = "a prelock that nobody uses is released"]
+    pub(crate) fn note_created(&self, item: Stored<WorkerItem>) -> Option<Stored<WorkerItem>> {
         let key = item.document.key();
-        let labels = item.document.all_labels();
-        let won = self.won(item);
+        let is_prelocked = item.document.lock_token.is_some();
         self.queue.with(|queue, now| {
-            queue.label(&key, || labels);
-            if let Some((claim, _)) = queue.claim(&key, now) {
-                queue.prelocked(&claim, won, now, KnownActivity::forget);
+            queue.replaced(&key, now);
+            queue.label(&key, || item.document.all_labels());
+            if !is_prelocked {
+                queue.learn(&key, now, |known| known.note(item, now));
+                return None;
             }
-        });
+            let Some((claim, _)) = queue.claim(&key, now) else {
+                return Some(item);
+            };
+            queue.prelocked(&claim, self.won(item), now, KnownActivity::forget);
+            None
+        })
     }
 
     /// Ends the fetches of workers without sessions if a session's activity is ready for them.

@@ -45,6 +45,26 @@ impl<W: Work> Queue<W> {
         Some(claimed)
     }
 
+    /// Ends what this process holds or runs of an item whose document was deleted: a batch has created
+    /// another one of its key. An attempt that is under way finds out itself.
+    pub(crate) fn replaced(&mut self, key: &W::Key, now: Instant) {
+        self.tick(now);
+        let Some(slot) = self.slots.get_mut(key) else {
+            return;
+        };
+        match std::mem::replace(&mut slot.phase, Phase::Idle) {
+            // As after an expired lock: the runtime learns it when it uses its token.
+            Phase::Running { token, .. } => {
+                self.end(&token, now);
+            }
+            Phase::Prelocked { .. } | Phase::Backoff { .. } => {}
+            other => slot.phase = other,
+        }
+        self.edit(key, |known| W::expire(known, now));
+        self.rank(key, now);
+        self.shrink(now);
+    }
+
     /// Starts an attempt on an item.
     pub(super) fn start_attempt(
         &mut self,

@@ -1,7 +1,5 @@
 //! The effects of a commit in this process. Nothing here sends a request.
 
-use std::time::Duration;
-
 use cdb_client::BatchOutcome;
 use metrics::histogram;
 use tracing::Span;
@@ -89,8 +87,7 @@ fn queue_activities(
         let locked = document.lock_token.is_some().then(|| document.clone());
         let stored = plan.stored(outcome, document, operation);
         match (stored, locked) {
-            (Some(item), Some(_)) => services.activities().note_prelocked(item),
-            (Some(item), None) => services.activities().note_free(item, Duration::ZERO),
+            (Some(item), _) => activities::created(services, item),
             (None, Some(item)) => activities::outcome_unknown(services, item),
             (None, None) => services.activities().local().poll_soon(),
         }
