@@ -41,6 +41,7 @@ mod permits;
 mod policy;
 mod queued_events;
 mod reconciler;
+mod recreated;
 mod regions;
 mod replay;
 mod requests;

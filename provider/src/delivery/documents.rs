@@ -41,8 +41,16 @@ impl Documents {
             )?;
         }
         for (message, item) in &mut documents.messages {
-            if matches!(item, WorkItem::CancelInstance { .. }) {
-                message.cancelled_by = Some(sender.clone());
+            match item {
+                WorkItem::CancelInstance { .. } => message.cancelled_by = Some(sender.clone()),
+                WorkItem::StartOrchestration {
+                    parent_instance: Some(parent),
+                    ..
+                } if parent == sender => message.parent_created_at = intent.sender_created_at,
+                WorkItem::SubOrchCompleted { .. } | WorkItem::SubOrchFailed { .. } => {
+                    message.parent_created_at = intent.parent_created_at;
+                }
+                _ => {}
             }
         }
         Ok(documents)

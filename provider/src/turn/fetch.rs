@@ -414,7 +414,7 @@ async fn check_runnable(
     if pinned.is_some_and(|pinned| !supports(filter, pinned)) {
         return Ok(Some(Attempted::Unfit { newest, pinned }));
     }
-    let stale = orphans::of_another_parent(loaded);
+    let stale = orphans::of_another_instance(loaded);
     if !stale.is_empty() {
         orphans::delete(services, &loaded.instance_id, &stale).await?;
         return Ok(Some(Attempted::held(None)));

@@ -189,7 +189,9 @@ pub(super) async fn without_surplus_events(
         // Not checked yet; the next attempt deletes it.
         let instance = loaded.instance.as_ref().map(|stored| &stored.document);
         let parent = Parent::of(instance, &[]);
-        let is_own = |message: &Message| !message.is_of_another_parent(parent);
+        let is_own = |message: &Message| {
+            !message.is_of_another_parent(parent) && !message.is_of_earlier_life(instance)
+        };
         loaded.messages.retain(is_own);
         sort(&mut loaded.messages);
         full = loaded.leave_surplus_events();

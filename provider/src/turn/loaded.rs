@@ -57,6 +57,13 @@ impl Loaded {
             return None;
         }
         let messages = known.messages.clone();
+        // A cached instance may itself be the earlier one.
+        let cached = known.cached.as_ref();
+        let instance = cached.map(|cached| &cached.instance.document);
+        let mut all = messages.iter().chain(&known.others);
+        if all.any(|message| message.is_of_earlier_life(instance)) {
+            return None;
+        }
         let expected = match &known.cached {
             // Another runtime may have begun the next execution.
             Some(cached) => Self::cached(cached, messages),

@@ -308,8 +308,7 @@ impl KnownInstance {
     }
 
     /// Classifies a polled message. One newer than those already considered triggers a retry. So does
-    /// a start, once: it may be delivered late, and is due since the commit that sent it. While the
-    /// instance waits for other code, most messages change nothing.
+    /// a start, once: it may be delivered late, and is due since the commit that sent it.
     pub(crate) fn classify(
         &mut self,
         visible_at: Timestamp,

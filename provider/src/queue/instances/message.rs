@@ -165,6 +165,19 @@ impl Message {
         }
     }
 
+    /// Returns whether the message ends a child of an earlier instance of this id. One that has not begun
+    /// has no children.
+    pub(crate) fn is_of_earlier_life(&self, instance: Option<&Instance>) -> bool {
+        let is_end = matches!(
+            self.content.item(),
+            Some(WorkItem::SubOrchCompleted { .. } | WorkItem::SubOrchFailed { .. })
+        );
+        let begun = instance.filter(|instance| instance.is_created());
+        let created_at = begun.map(|instance| instance.created_at);
+        let parent = self.stored.document.parent_created_at;
+        is_end && parent.is_some() && parent != created_at
+    }
+
     pub(crate) fn kind(&self) -> MessageKind {
         match (self.is_start(), self.is_cancellation()) {
             (true, _) => MessageKind::Start,

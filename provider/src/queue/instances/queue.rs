@@ -252,7 +252,10 @@ impl InstanceQueue {
         let mut room = None;
         for late in &due.unwrap_or_default() {
             // The next attempt deletes it.
-            if late.is_of_another_parent(Parent::of(Some(&turn.instance.document), &taken)) {
+            let instance = Some(&turn.instance.document);
+            if late.is_of_another_parent(Parent::of(instance, &taken))
+                || late.is_of_earlier_life(instance)
+            {
                 continue;
             }
             let is_new = taken.iter().all(|message| message.id() != late.id());

@@ -78,6 +78,17 @@ impl Turn {
         history.map(|history| history.events.clone())
     }
 
+    /// Returns the creation of the instance's parent, if it is known: before the first commit from the
+    /// start.
+    pub(crate) fn parent_created_at(&self) -> Option<Timestamp> {
+        let instance = &self.instance.document;
+        if instance.is_created() {
+            return instance.parent_created_at;
+        }
+        let mut starts = self.messages.iter().filter(|message| message.is_start());
+        starts.find_map(|start| start.stored.document.parent_created_at)
+    }
+
     /// Notes that the instance cannot be decoded. The commit that fails it still notifies its
     /// parent.
     pub(crate) fn damage(&mut self, reason: String) {

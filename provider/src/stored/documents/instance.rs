@@ -66,6 +66,10 @@ pub struct Instance {
     #[document(index)]
     #[serde(default)]
     pub parent_instance_id: Option<String>,
+    /// The creation of that parent, which distinguishes it from a later instance of its id. Missing if
+    /// an earlier version has started the child.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_created_at: Option<Timestamp>,
     /// The duroxide version that the newest execution is pinned to, as `major * 1_000_000 + minor *
     /// 1_000 + patch`.
     #[serde(default)]

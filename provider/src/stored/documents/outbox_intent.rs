@@ -74,6 +74,12 @@ pub struct OutboxIntent {
     /// The reason of the last refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// The creation of the sender, for the children that it starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender_created_at: Option<Timestamp>,
+    /// The creation of the sender's parent, for the end that it sends to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_created_at: Option<Timestamp>,
     /// What limits select the activities of the intent by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Labels>,

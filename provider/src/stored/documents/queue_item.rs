@@ -83,6 +83,10 @@ pub struct OrchestratorItem {
     /// of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancelled_by: Option<String>,
+    /// The creation of the parent: of the one that starts the child by this message, or of the one to
+    /// which this end of its child belongs. Missing on messages of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_created_at: Option<Timestamp>,
     /// The request units of the activity that the message completes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_units: Option<f64>,

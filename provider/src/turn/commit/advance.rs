@@ -28,6 +28,7 @@ pub(super) fn advance(
         let messages = turn.messages.iter();
         let mut origins = messages.filter_map(|message| message.stored.document.origin.clone());
         instance.origin = origins.next();
+        instance.parent_created_at = turn.parent_created_at();
     }
     instance.lock_token = None;
     instance.locked_until = None;

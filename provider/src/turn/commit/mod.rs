@@ -145,6 +145,8 @@ fn plan_context<'a>(
             token: &turn.token,
             now: services.store.now(),
             before: None,
+            created_at: instance.created_at,
+            parent_created_at: turn.parent_created_at(),
             machine_now: machine_now(),
             charge,
             labels: Labels::of_turn(orchestration, &attributes, of_instance),

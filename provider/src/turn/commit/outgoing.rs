@@ -48,12 +48,27 @@ pub(super) struct Origin<'a> {
     pub(super) now: Timestamp,
     /// Messages that arrive again are due before this time: before those that are still queued.
     pub(super) before: Option<Timestamp>,
+    /// The creation of the instance, and of its parent if that is known.
+    pub(super) created_at: Timestamp,
+    pub(super) parent_created_at: Option<Timestamp>,
     /// The time on this machine's clock at `now`. duroxide sets timers by that clock.
     pub(super) machine_now: Timestamp,
     /// The request units that the instance was charged since its last commit.
     pub(super) charge: f64,
     /// What limits select the activities of the turn by.
     pub(super) labels: Labels,
+}
+
+impl Origin<'_> {
+    /// Returns an intent without messages.
+    fn intent(&self, key: String, target: &str) -> OutboxIntent {
+        OutboxIntent {
+            labels: Some(self.labels.clone()),
+            sender_created_at: Some(self.created_at),
+            parent_created_at: self.parent_created_at,
+            ..OutboxIntent::new(self.instance_id, key, target, self.now)
+        }
+    }
 }
 
 impl Outgoing {
@@ -92,7 +107,9 @@ impl Outgoing {
             let cause = format!("{}-{number}", origin.token);
             let due = match (due_after(item, origin.machine_now), origin.before) {
                 // Each at a time of its own, because messages of one time are ordered by their ids.
-                (Duration::ZERO, Some(before)) => before - Duration::from_millis(last - number as u64),
+                (Duration::ZERO, Some(before)) => {
+                    before - Duration::from_millis(last - number as u64)
+                }
                 (after, _) => origin.now + after,
             };
             let message = OrchestratorItem::new(item, cause, due, origin.now)?;
@@ -125,8 +142,7 @@ impl Outgoing {
                     let key = format!("{}-{}", origin.token, self.intents.len());
                     let intent = OutboxIntent {
                         items: vec![item],
-                        labels: Some(origin.labels.clone()),
-                        ..OutboxIntent::new(origin.instance_id, key, target, origin.now)
+                        ..origin.intent(key, target)
                     };
                     self.intents.push(intent);
                 }
@@ -203,8 +219,7 @@ impl Outgoing {
         let key = format!("{}-0", origin.token);
         self.intents.push(OutboxIntent {
             more: Some(spilling.cut(origin.instance_id, &list)),
-            labels: Some(origin.labels.clone()),
-            ..OutboxIntent::new(origin.instance_id, key, origin.instance_id, origin.now)
+            ..origin.intent(key, origin.instance_id)
         });
         Ok(())
     }
@@ -292,6 +307,8 @@ mod tests {
         token: "t",
         now: Timestamp::from_millis(1_000),
         before: None,
+        created_at: Timestamp::from_millis(500),
+        parent_created_at: None,
         machine_now: Timestamp::from_millis(31_000),
         charge: 0.0,
         labels: Labels {
