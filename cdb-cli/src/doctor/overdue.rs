@@ -32,8 +32,8 @@ pub(super) async fn at_instances(
         let messages = Vec::from_iter(page.into_iter().map(|stored| stored.document));
         let ids = messages.iter().map(|message| &message.instance_id);
         let new = BTreeSet::from_iter(ids.filter(|id| !known.contains_key(*id)).cloned());
-        let keys = new.iter().map(|id| InstanceKey::new(&**id));
-        let found = container.read_many(keys).await?;
+        let keys = Vec::from_iter(new.iter().map(|id| InstanceKey::new(&**id)));
+        let found = container.read_many(&keys).await?;
         let found = found.into_iter().map(|found| Some(found?.document));
         known.extend(new.into_iter().zip(found));
         let waits = |message: &OrchestratorItem| {

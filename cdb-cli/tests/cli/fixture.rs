@@ -222,14 +222,9 @@ async fn queue(container: &ContainerClient<Durable>) {
             work_item: serde_json::to_string(&start).expect("JSON").into(),
             visible_at: at(64),
         }],
-        more: None,
-        cancelled: Vec::new(),
-        payload: None,
         created_at: at(64),
-        committed_at: None,
         attempt_count: 3,
-        failure: None,
-        labels: None,
+        ..OutboxIntent::default()
     };
     container.run(intent.create()).await.expect("it is stored");
 }
