@@ -69,10 +69,9 @@ pub(super) fn advance(
     let room = Room::of(events.chain(&result.history_delta));
     let leaves_some = instance.untaken_events.is_some() || turn.left.has_some();
     instance.untaken_events = match instance.status {
-        Status::Running => room.full(),
         // What the execution has not received waits for a rewind.
         Status::Failed if leaves_some => Some(room.untaken()),
-        Status::Failed => room.full(),
+        Status::Running | Status::Failed => room.full(),
         _ => None,
     };
     instance
