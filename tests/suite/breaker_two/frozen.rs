@@ -203,9 +203,10 @@ async fn the_activity_of_a_recreated_instance_does_not_wait_for_the_old_one() {
 }
 
 /// 70 queued events arrive before the failure. 64 of them are in the execution, and the others wait in
-/// the store. After a rewind, the orchestration takes all of them, or the plan names the others.
+/// the store. Two are taken, so the turn that fails has room for 64 and 65. The rewind drops that turn
+/// and sends both again, behind 66 to 69 in the store: the order is … 63 66 67 68 69 64 65.
 #[tokio::test(start_paused = true)]
-async fn queued_events_that_wait_in_the_store_are_kept_or_named_by_a_rewind() {
+async fn queued_events_keep_their_order_over_a_rewind() {
     let site = Site::open().await;
     let queue = async |data: String| {
         let queued = site.client.enqueue_event("main", "Orders", data).await;
