@@ -21,6 +21,7 @@ mod every_call_ends;
 mod fair_turns;
 mod fair_work;
 mod forced_deletions;
+mod frozen_operators;
 mod holds;
 mod hostile;
 mod interrupted_pauses;

@@ -85,11 +85,10 @@ impl ProviderAdmin for CosmosDBProvider {
     }
 
     async fn get_instance_tree(&self, instance_id: &str) -> Result<InstanceTree> {
-        let levels = instances::tree(self.container(), vec![instance_id.to_owned()]);
-        let levels = levels.await.in_operation("get_instance_tree")?;
+        let tree = instances::tree(self.container(), instance_id);
         Ok(InstanceTree {
             root_id: instance_id.to_owned(),
-            all_ids: levels.concat(),
+            all_ids: tree.await.in_operation("get_instance_tree")?,
         })
     }
 

@@ -33,7 +33,7 @@ impl CosmosDBProvider {
     /// # Ok(()) }
     /// ```
     pub async fn rewind(&self, instance: &str, by: &str) -> Result<Rewound, ProviderError> {
-        let rewound = rewind::rewind(&self.services, instance, None, Some(by));
+        let rewound = rewind::rewind(&self.services, instance, Some(by));
         rewound.await.in_operation("rewind")
     }
 
@@ -42,7 +42,7 @@ impl CosmosDBProvider {
     /// # Errors
     /// As [`rewind`](Self::rewind).
     pub async fn plan_rewind(&self, instance: &str) -> Result<Rewound, ProviderError> {
-        let planned = rewind::rewind(&self.services, instance, None, None);
+        let planned = rewind::rewind(&self.services, instance, None);
         planned.await.in_operation("plan_rewind")
     }
 

@@ -16,4 +16,4 @@ mod starts;
 
 pub(crate) use deliver::{deliver_all, deliver_before_deletion};
 pub(crate) use documents::Documents;
-pub(crate) use starts::{is_start_sent, queued_start, starts_child_of};
+pub(crate) use starts::{is_start_sent, queued_starts, starts_child_of};

@@ -47,23 +47,24 @@ pub(crate) struct QueuedStart {
     pub(crate) parent: Option<String>,
 }
 
-/// Returns a start that waits in the queue of an instance.
-pub(crate) async fn queued_start(
+/// Returns the starts that wait in the queue of an instance.
+pub(crate) async fn queued_starts(
     latest: &ContainerClient<Durable>,
     instance: &str,
-) -> Result<Option<QueuedStart>> {
+) -> Result<Vec<QueuedStart>> {
     let queued = OrchestratorItem::VISIBLE_AT.lt(NEVER);
     let queued = Query::<OrchestratorItem>::in_partition(instance).filter(queued);
     let rows = latest.query(queued).row_by_row().all().await?;
     let rows = rows.into_iter().flatten();
-    let mut items =
+    let items =
         rows.filter_map(|found| serde_json::from_str(found.document.work_item.header()).ok());
-    Ok(items.find_map(|item| match item {
+    let starts = items.filter_map(|item| match item {
         WorkItem::StartOrchestration {
             parent_instance, ..
         } => Some(QueuedStart {
             parent: parent_instance,
         }),
         _ => None,
-    }))
+    });
+    Ok(starts.collect())
 }

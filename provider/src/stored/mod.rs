@@ -7,6 +7,7 @@ pub mod codegen_support;
 mod corrupt_documents;
 pub(crate) mod custom_status;
 pub mod documents;
+pub(crate) mod found;
 pub(crate) mod history;
 pub(crate) mod instance_labels;
 pub(crate) mod kv;

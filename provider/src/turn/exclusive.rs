@@ -9,7 +9,8 @@ use super::{load, lock, renew};
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::instances::{Turn, release};
-use crate::stored::documents::{Durable, Instance};
+use crate::stored::documents::{Durable, Incarnation, Instance};
+use crate::stored::found;
 use crate::timing::{OPERATOR_ATTEMPTS, OPERATOR_LOCK, RETRY_PAUSE};
 
 /// A turn of an operator. The caller commits it, or releases it.
@@ -117,42 +118,75 @@ impl ExclusiveTurn {
     pub(crate) async fn release(self, services: &Services) {
         release::unlock(&services.store, &self.0).await;
     }
+
+    /// Releases the lock of an instance that nobody starts, and deletes it, if it was only locked.
+    pub(crate) async fn discard(self, services: &Services) {
+        release::unlock_outdated(&services.store, &self.0).await;
+    }
 }
 
-/// Locks an instance, or creates it locked. Its queued messages stay queued, except cancellations,
-/// which the commit consumes. Waits for a runtime that drops messages of the ended instance.
+/// Locks an instance. Creates one that was found before it has begun, as a child of its parent, so that
+/// a deletion of the parent finds it. Returns `None` if the instance is not there any more: it was
+/// deleted, and its id may have another instance.
+///
+/// Its queued messages stay queued, except cancellations, which the commit consumes. Waits for a runtime
+/// that drops messages of the ended instance.
 ///
 /// # Errors
 /// Fails when a runtime holds the lock for too long.
 pub(crate) async fn exclusively(
     services: &Services,
-    instance_id: &str,
+    instance: &Incarnation,
     execution_id: u64,
-) -> Result<ExclusiveTurn> {
+) -> Result<Option<ExclusiveTurn>> {
     for _ in 0..OPERATOR_ATTEMPTS {
-        if let Some(turn) = attempt(services, instance_id, execution_id).await? {
-            return Ok(turn);
+        match attempt(services, instance, execution_id).await? {
+            Attempted::Locked(turn) => return Ok(Some(turn)),
+            Attempted::Gone => return Ok(None),
+            Attempted::Held => tokio::time::sleep(RETRY_PAUSE).await,
         }
-        tokio::time::sleep(RETRY_PAUSE).await;
     }
     Err(Error::Retryable(format!(
-        "a runtime holds instance `{instance_id}`; try again"
+        "a runtime holds instance `{}`; try again",
+        instance.instance_id
     )))
+}
+
+enum Attempted {
+    Locked(ExclusiveTurn),
+    Held,
+    Gone,
 }
 
 async fn attempt(
     services: &Services,
-    instance_id: &str,
+    instance: &Incarnation,
     execution_id: u64,
-) -> Result<Option<ExclusiveTurn>> {
+) -> Result<Attempted> {
     let store = &services.store;
-    let loaded = load::load(store, instance_id, execution_id).await?;
+    let loaded = load::load(store, &instance.instance_id, execution_id).await?;
     let Some(mut loaded) = load::complete(store, loaded).await? else {
-        return Ok(None);
+        return Ok(Attempted::Held);
     };
     let queued = loaded.found_messages();
     let queued = queued.map(|message| message.stored.document.due_at());
     let first_due = queued.min().unwrap_or(loaded.due_at).min(loaded.due_at);
+    // The lock is conditional on the loaded version.
+    let is_it = match loaded.instance.as_ref().map(|stored| &stored.document) {
+        Some(found) if Incarnation::of(found).is(instance) => true,
+        Some(found) if found.is_begun_or_paused() => false,
+        Some(_) | None => !instance.has_begun(),
+    };
+    if !is_it {
+        let is_there = found::is_there(&store.container, instance).await?;
+        // The replica of the load may be stale, and the creation time of a damaged instance unreadable.
+        match (is_there, loaded.is_damaged()) {
+            (false, _) => return Ok(Attempted::Gone),
+            (true, false) => return Ok(Attempted::Held),
+            (true, true) => {}
+        }
+    }
+    loaded.parent.clone_from(&instance.parent);
     // A cancellation of the ended course must not cancel the new one.
     loaded.messages.retain(|message| {
         matches!(
@@ -161,10 +195,12 @@ async fn attempt(
         )
     });
     if loaded.is_held(store.now()) {
-        return Ok(None);
+        return Ok(Attempted::Held);
     }
     let token = store.new_lock_token();
     let turn = lock::lock(store, loaded, token, OPERATOR_LOCK).await?;
     let rejected = None;
-    Ok(turn.map(|turn| ExclusiveTurn(Turn { rejected, ..turn }, first_due)))
+    Ok(turn.map_or(Attempted::Held, |turn| {
+        Attempted::Locked(ExclusiveTurn(Turn { rejected, ..turn }, first_due))
+    }))
 }

@@ -17,6 +17,8 @@ use crate::stored::kv::KvState;
 pub(crate) struct Loaded {
     pub(crate) instance_id: String,
     pub(crate) instance: Option<Stored<Instance>>,
+    /// The parent of an instance that an operator creates before its first turn.
+    pub(super) parent: Option<String>,
     /// The due messages of one turn, oldest first.
     pub(crate) messages: Vec<Message>,
     /// The other due messages that were found, oldest first.
@@ -95,6 +97,7 @@ impl Loaded {
         Self {
             instance_id: instance_id.to_owned(),
             instance: None,
+            parent: None,
             messages,
             others: Vec::new(),
             has_more_messages: false,

@@ -65,6 +65,7 @@ fn begin(store: &Store, loaded: Loaded, token: String, timeout: Duration) -> Res
     let version = loaded.instance.as_ref().map(|stored| stored.etag.clone());
     let new_instance = || Instance {
         history_documents: Some(history_documents),
+        parent_instance_id: loaded.parent,
         ..Instance::pending(&loaded.instance_id, now)
     };
     let instance = loaded.instance.map(|stored| stored.document);

@@ -70,9 +70,9 @@ async fn cancelled_late(store: &Store, loaded: &Loaded) -> Result<BTreeSet<Strin
         }
     }
     if !by.is_empty()
-        && delivery::queued_start(&latest, &loaded.instance_id)
+        && !delivery::queued_starts(&latest, &loaded.instance_id)
             .await?
-            .is_some()
+            .is_empty()
     {
         by.clear();
     }

@@ -5,17 +5,21 @@
 //! committing; then the queues are deleted, so that no other turn starts; the instance is deleted
 //! last. If this is interrupted, the instance still exists and a repeated call finishes the work.
 
+use std::collections::HashSet;
+
 use cdb_client::ContainerClient;
 use cdb_model::Timestamp;
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter};
 
+use super::condition::State;
 use super::purge::Purge;
-use super::removal::{Condition, Removal, add};
-use super::{fence, forced, instances, withdraw};
+use super::removal::{Removal, add};
+use super::{forced, instances, withdraw};
 use crate::error::{Error, Result};
 use crate::queue::Services;
-use crate::stored::documents::Durable;
-use crate::stored::{admission, history};
+use crate::stored::admission;
+use crate::stored::documents::{Durable, Incarnation, Status};
+use crate::stored::found::{self, Found};
 
 /// The number of instances that one bulk call deletes without a limit of its own.
 const DEFAULT_LIMIT: u32 = 1000;
@@ -27,32 +31,45 @@ pub(crate) async fn delete(
     force: bool,
 ) -> Result<DeleteInstanceResult> {
     let container = services.container();
+    let mut found = Vec::new();
     for id in ids {
         admission::check_not_reserved(id)?;
+        let instance = found::find(container, id).await?;
         if !force {
-            check_not_running(container, id).await?;
+            check_not_running(instance.as_ref())?;
         }
         check_complete(container, id, ids).await?;
+        found.extend(instance.map(|instance| instance.incarnation));
     }
     if force {
-        return forced::delete_trees(services, ids).await;
+        return forced::delete(services, ids, &found).await;
     }
-    if ids.len() > 1 {
+    delete_ended(services, &found).await
+}
+
+/// Deletes instances that do not run, ancestors first in the list.
+async fn delete_ended(
+    services: &Services,
+    instances: &[Incarnation],
+) -> Result<DeleteInstanceResult> {
+    if instances.len() > 1 {
+        let ids = instances.iter().map(|found| found.instance_id.clone());
+        let ids: Vec<String> = ids.collect();
         // A start delivered to a child after its deletion would recreate the child.
-        for id in ids {
-            withdraw::drop_intents(container, id, ids).await?;
+        for found in instances {
+            withdraw::drop_intents(services.container(), found, &ids).await?;
         }
     }
     let mut result = DeleteInstanceResult::default();
     // Children first: while the parent exists, an interrupted deletion can be found and repeated.
-    for id in ids.iter().rev() {
-        // It may have been rewound or started again since the check.
-        let removal = Removal::of_instance(services, id).only_if(Some(Condition::NotRunning));
+    for found in instances.iter().rev() {
+        let removal = Removal::of_instance(services, found, State::NotRunning);
         let removed = removal.run().await?;
-        if removed.instances_deleted == 0 {
-            return Err(still_running(id));
+        if removed.is_kept {
+            // It was rewound since the check.
+            return Err(still_running(&found.instance_id));
         }
-        add(&mut result, &removed);
+        add(&mut result, &removed.counts);
     }
     Ok(result)
 }
@@ -66,34 +83,72 @@ pub(crate) async fn delete_tree(
 ) -> Result<DeleteInstanceResult> {
     admission::check_not_reserved(id)?;
     let container = services.container();
-    if force {
-        let found = fence::find(services, id).await?;
-        if !found.is_some_and(|found| found.document.is_created())
-            && let Some(deleted) = forced::delete_unbegun(services, id).await?
-        {
-            return Ok(deleted);
+    let root = if force {
+        let mut found = begun(container, id).await?;
+        if found.is_none() {
+            if let Some(deleted) = forced::delete_unbegun(services, id).await? {
+                return Ok(deleted);
+            }
+            // It may have begun meanwhile.
+            found = begun(container, id).await?;
         }
-    }
-    let instance = instances::existing(container, id).await?;
-    if instance.parent_instance_id.is_some() {
+        found.ok_or_else(|| instances::not_found(id))?
+    } else {
+        Incarnation::of(&instances::existing(container, id).await?)
+    };
+    if root.parent.is_some() {
         return Err(Error::Refused(format!(
             "instance {id} is a sub-orchestration; delete its root instance instead"
         )));
     }
     if force {
-        return forced::delete_trees(services, &[id.to_owned()]).await;
+        return forced::delete_trees(services, vec![root]).await;
     }
-    let levels = instances::tree(container, vec![id.to_owned()]).await?;
-    delete(services, &levels.concat(), force).await
+    let tree = ended_tree(container, root).await?;
+    delete_ended(services, &tree).await
 }
 
-async fn check_not_running(container: &ContainerClient<Durable>, id: &str) -> Result<()> {
-    // Another process may just have started the instance.
-    let found = history::read_instance(&container.latest_committed(), id).await?;
-    if found.is_some_and(|stored| stored.document.is_running()) {
-        return Err(still_running(id));
+async fn begun(container: &ContainerClient<Durable>, id: &str) -> Result<Option<Incarnation>> {
+    let found = found::find(container, id).await?;
+    let found = found.filter(|found| found.stored.document.status != Status::Pending);
+    Ok(found.map(|found| found.incarnation))
+}
+
+/// Returns an instance with its descendants, ancestors first.
+///
+/// # Errors
+/// Fails when one of them runs, or has a child that was not found.
+async fn ended_tree(
+    container: &ContainerClient<Durable>,
+    root: Incarnation,
+) -> Result<Vec<Incarnation>> {
+    let below = instances::descendants(container, vec![root.instance_id.clone()]).await?;
+    let mut tree = vec![root];
+    tree.extend(below.into_iter().flatten());
+    let ids = tree.iter().map(|found| found.instance_id.clone());
+    let ids: Vec<String> = ids.collect();
+    let (mut ended, mut gone) = (Vec::new(), HashSet::new());
+    for wanted in tree {
+        let found = found::find(container, &wanted.instance_id).await?;
+        let found = found.filter(|found| found.incarnation.is(&wanted));
+        let is_orphan = wanted.parent.as_ref().is_some_and(|id| gone.contains(id));
+        // Another process deletes the tree. The children of a later one have parents with the same ids.
+        if found.is_none() || is_orphan {
+            gone.insert(wanted.instance_id);
+            continue;
+        }
+        check_not_running(found.as_ref())?;
+        check_complete(container, &wanted.instance_id, &ids).await?;
+        ended.push(wanted);
     }
-    Ok(())
+    Ok(ended)
+}
+
+fn check_not_running(found: Option<&Found>) -> Result<()> {
+    match found.map(|found| &found.stored.document) {
+        Some(instance) if instance.is_running() => Err(still_running(&instance.instance_id)),
+        _ => Ok(()),
+    }
 }
 
 fn still_running(id: &str) -> Error {
@@ -109,7 +164,8 @@ async fn check_complete(
     ids: &[String],
 ) -> Result<()> {
     let children = instances::all_children(container, id).await?;
-    if let Some(child) = children.iter().find(|child| !ids.contains(child)) {
+    let mut children = children.into_iter().map(|child| child.instance_id);
+    if let Some(child) = children.find(|child| !ids.contains(child)) {
         return Err(Error::Refused(format!(
             "instance {id} has a child {child} that is not among the instances to delete; \
              read the tree again"

@@ -1,7 +1,7 @@
 //! Decides which ended children may be deleted while their parents run.
 //!
 //! A parent needs the completion of its child, not the child: the message holds the result, and
-//! [`Condition`](super::removal::Condition) checks that the child has delivered it. But an intent of
+//! [`State::Ended`](super::condition::State) checks that the child has delivered it. But an intent of
 //! the parent may still start the child. Delivered after the deletion, it would start the child a
 //! second time.
 //!
@@ -14,7 +14,7 @@ use cdb_model::{Filter, Query};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::error::Result;
-use crate::stored::documents::{Durable, Instance, OutboxIntent};
+use crate::stored::documents::{Durable, Incarnation, Instance, OutboxIntent};
 
 /// The number of parents that are read concurrently.
 const CONCURRENCY: usize = 8;
@@ -26,11 +26,11 @@ enum Needed {
     Targets(HashSet<String>),
 }
 
-/// Returns the ids of the children that may be deleted.
+/// Returns the children that may be deleted.
 pub(super) async fn deletable(
     container: &ContainerClient<Durable>,
     mut children: Vec<Instance>,
-) -> Result<Vec<String>> {
+) -> Result<Vec<Incarnation>> {
     let parents = children.iter();
     let parents = parents.filter_map(|child| child.parent_instance_id.clone());
     let parents: BTreeSet<String> = parents.collect();
@@ -54,8 +54,7 @@ pub(super) async fn deletable(
         }
     };
     children.retain(|child| !is_needed(child));
-    let ids = children.into_iter().map(|child| child.instance_id);
-    Ok(ids.collect())
+    Ok(children.iter().map(Incarnation::of).collect())
 }
 
 /// Returns the children that a parent needs. A parent that does not exist needs none.

@@ -4,38 +4,40 @@
 //! If the deletion is interrupted, the lock ends, and the instance continues.
 
 use cdb_coordination::lock;
-use cdb_model::{Patch, Query, Stored, Timestamp};
+use cdb_model::{Patch, Timestamp};
 
 use crate::error::{Error, Result};
 use crate::queue::Services;
-use crate::stored::documents::{Instance, Partial as _};
+use crate::stored::documents::{Incarnation, Instance};
+use crate::stored::found::find;
 use crate::timing::{OPERATOR_ATTEMPTS, OPERATOR_LOCK};
 
 /// The end of a lock token of a deletion. Several deletions of an instance go on side by side.
 const DELETION: &str = "/deletion";
 
-/// Returns an instance, decoded or not, by its latest commit.
-pub(super) async fn find(services: &Services, id: &str) -> Result<Option<Stored<Instance>>> {
-    let query = Query::<Instance>::in_partition(id);
-    let latest = services.container().latest_committed();
-    let found = latest.query(query).row_by_row().first().await?;
-    Ok(found.and_then(|row| {
-        row.or_else(|found| Instance::partial_stored(&found).ok_or(()))
-            .ok()
-    }))
+/// What became of an instance that was to be fenced.
+pub(super) enum Fenced {
+    /// Turns of it could follow, and none is committed any more.
+    Running(Box<Instance>),
+    Ended,
+    /// It was deleted. There may be a later instance with its id.
+    Gone,
 }
 
-/// Prevents further commits of an instance. Returns it if turns of it could follow.
+/// Prevents further commits of an instance.
 ///
 /// # Errors
 /// Fails when other processes keep changing the instance, or the service does not answer.
-pub(super) async fn fence(services: &Services, id: &str) -> Result<Option<Instance>> {
+pub(super) async fn fence(services: &Services, instance: &Incarnation) -> Result<Fenced> {
+    let id = &*instance.instance_id;
     for _ in 0..OPERATOR_ATTEMPTS {
-        let Some(found) = find(services, id).await? else {
-            return Ok(None);
+        let found = find(services.container(), id).await?;
+        let Some(found) = found.filter(|found| found.incarnation.is(instance)) else {
+            return Ok(Fenced::Gone);
         };
+        let found = found.stored;
         if !found.document.has_more() {
-            return Ok(None);
+            return Ok(Fenced::Ended);
         }
         let token = format!("{}{DELETION}", services.store.new_lock_token());
         let until = services.store.now() + OPERATOR_LOCK;
@@ -47,7 +49,7 @@ pub(super) async fn fence(services: &Services, id: &str) -> Result<Option<Instan
             .await?
             .is_some()
         {
-            return Ok(Some(found.document));
+            return Ok(Fenced::Running(Box::new(found.document)));
         }
     }
     Err(Error::Retryable(format!(

@@ -4,20 +4,25 @@
 //! grows stops to grow where the deletion has come. Starts of children that are on their way are
 //! delivered or withdrawn first: one that is delivered afterwards would start a child without a parent.
 //!
+//! The deletion may stand still until its fences end, and others may delete the tree meanwhile and start
+//! instances with the same ids. So what was read of an instance counts only if it is the same one
+//! afterwards.
+//!
 //! Work that was handed out before may begin a moment later. The deletion waits for that.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use cdb_model::Query;
 use duroxide::providers::DeleteInstanceResult;
 
-use super::fence::{fence, find};
-use super::removal::{Condition, Removal, add};
+use super::condition::State;
+use super::fence::{Fenced, fence};
+use super::removal::{Removal, Removed, add};
 use super::{instances, withdraw};
 use crate::error::{Error, Result};
 use crate::queue::Services;
-use crate::stored::documents::{Instance, NEVER, OutboxIntent};
-use crate::stored::history;
+use crate::stored::documents::{Incarnation, Instance, NEVER, OutboxIntent};
+use crate::stored::{found, history};
 use crate::timing::{HAND_OUTS_END, RETRY_PAUSE};
 
 /// How often each instance of a tree may lose its fence, on average, because the deletion takes long.
@@ -26,6 +31,27 @@ const LOST_FENCES: usize = 10;
 /// The waits for starts of children that a runtime delivers just now, [`RETRY_PAUSE`] apart.
 const DELIVERIES: u32 = 5;
 
+/// Deletes instances of these ids with all their descendants: those that were found, and those that
+/// have not begun.
+///
+/// # Errors
+/// As [`delete_trees`].
+pub(super) async fn delete(
+    services: &Services,
+    ids: &[String],
+    found: &[Incarnation],
+) -> Result<DeleteInstanceResult> {
+    let mut deleted = delete_trees(services, found.to_vec()).await?;
+    for id in ids {
+        if found.iter().all(|found| found.instance_id != *id)
+            && let Some(more) = delete_unbegun(services, id).await?
+        {
+            add(&mut deleted, &more);
+        }
+    }
+    Ok(deleted)
+}
+
 /// Deletes instances with all their descendants.
 ///
 /// # Errors
@@ -33,7 +59,7 @@ const DELIVERIES: u32 = 5;
 /// when an instance keeps changing. A repeated call finishes the deletion.
 pub(super) async fn delete_trees(
     services: &Services,
-    roots: &[String],
+    roots: Vec<Incarnation>,
 ) -> Result<DeleteInstanceResult> {
     let mut deletion = Deletion::new(services);
     let mut open = deletion.fence_trees(roots).await?;
@@ -46,12 +72,12 @@ pub(super) async fn delete_trees(
         if left == 0 {
             return Err(Error::Retryable(format!(
                 "instance {} continues while it is deleted; try again",
-                member.id
+                member.instance.instance_id
             )));
         }
         left -= 1;
         // It may have new children.
-        open.extend(deletion.fence_trees(&[member.id]).await?);
+        open.extend(deletion.fence_trees(vec![member.instance]).await?);
     }
     Ok(deletion.finish().await)
 }
@@ -104,25 +130,34 @@ impl<'a> Deletion<'a> {
 
     /// Fences instances and all their descendants. Returns them, ancestors first. Deletes those that
     /// have not begun.
-    async fn fence_trees(&mut self, roots: &[String]) -> Result<Vec<Member>> {
-        let mut seen: HashSet<String> = roots.iter().cloned().collect();
-        let mut open = roots.to_vec();
+    async fn fence_trees(&mut self, roots: Vec<Incarnation>) -> Result<Vec<Member>> {
+        let ids = roots.iter().map(|root| root.instance_id.clone());
+        let mut seen: HashSet<String> = ids.collect();
+        let mut open = VecDeque::from(roots);
         let mut tree = Vec::<Member>::new();
-        let mut next = 0;
-        while next < open.len() {
-            let id = open[next].clone();
-            next += 1;
-            let fenced = fence(self.services, &id).await?;
+        while let Some(instance) = open.pop_front() {
+            let running = match fence(self.services, &instance).await? {
+                Fenced::Running(running) => Some(running),
+                Fenced::Ended => None,
+                Fenced::Gone => continue,
+            };
             let latest = self.services.container().latest_committed();
-            let mut children = instances::all_children(&latest, &id).await?;
-            if let Some(instance) = &fenced {
-                let begun = self.scheduled(&id, instance, &children).await?;
+            let mut children = instances::all_children(&latest, &instance.instance_id).await?;
+            if let Some(running) = &running {
+                let begun = self.scheduled(&instance, running, &children).await?;
                 children.extend(begun);
             }
-            open.extend(children.into_iter().filter(|id| seen.insert(id.clone())));
-            self.known.push(id.clone());
-            let is_running = fenced.is_some();
-            tree.push(Member { id, is_running });
+            // Otherwise they are the children of a later instance.
+            if !children.is_empty() && found::is_there(&latest, &instance).await? {
+                let new = |child: &Incarnation| seen.insert(child.instance_id.clone());
+                open.extend(children.into_iter().filter(new));
+            }
+            self.known.push(instance.instance_id.clone());
+            let is_running = running.is_some();
+            tree.push(Member {
+                instance,
+                is_running,
+            });
         }
         Ok(tree)
     }
@@ -131,17 +166,18 @@ impl<'a> Deletion<'a> {
     /// Deletes those that have not begun: no query finds them.
     async fn scheduled(
         &mut self,
-        parent: &str,
+        parent: &Incarnation,
         instance: &Instance,
-        found: &[String],
-    ) -> Result<Vec<String>> {
+        found: &[Incarnation],
+    ) -> Result<Vec<Incarnation>> {
+        let id = &*parent.instance_id;
         let mut scheduled = self.withdraw_starts(parent).await?;
         let latest = self.services.container().latest_committed();
         let newest = instance.current_execution_id;
         // A child that an execution has cancelled may begin during the next one.
         for execution in newest.saturating_sub(1).max(1)..=newest {
-            match history::read_execution(&latest, parent, execution).await {
-                Ok(events) => scheduled.extend(history::open_children(&events, parent)),
+            match history::read_execution(&latest, id, execution).await {
+                Ok(events) => scheduled.extend(history::open_children(&events, id)),
                 Err(error) if error.is_retryable() => return Err(error),
                 // A damaged history names no children. It must not keep its instance from being
                 // deleted.
@@ -149,14 +185,13 @@ impl<'a> Deletion<'a> {
             }
         }
         let mut begun = Vec::new();
-        scheduled.retain(|child| !found.contains(child));
+        scheduled.retain(|child| found.iter().all(|found| found.instance_id != *child));
         for child in scheduled {
-            let is_child = |child: &Instance| child.parent_instance_id.as_deref() == Some(parent);
             if !self.remove_unbegun(&child, Some(parent)).await?
-                && let Some(found) = find(self.services, &child).await?
-                && is_child(&found.document)
+                && let Some(found) = found::find(&latest, &child).await?
+                && found.incarnation.parent.as_deref() == Some(id)
             {
-                begun.push(child);
+                begun.push(found.incarnation);
             }
         }
         Ok(begun)
@@ -164,15 +199,18 @@ impl<'a> Deletion<'a> {
 
     /// Prevents the delivery of children's starts. Returns the children. Waits a moment for starts that
     /// are delivered just now, because a withdrawn one leaves a trace.
-    async fn withdraw_starts(&mut self, parent: &str) -> Result<Vec<String>> {
+    async fn withdraw_starts(&mut self, parent: &Incarnation) -> Result<Vec<String>> {
         let latest = self.services.container().latest_committed();
         let mut children = Vec::new();
         loop {
-            let intents = Query::<OutboxIntent>::in_partition(parent);
+            let intents = Query::<OutboxIntent>::in_partition(&*parent.instance_id);
             let intents = latest.query(intents).row_by_row().all().await?;
             let intents = intents.into_iter().flatten().map(|found| found.document);
             let intents: Vec<_> = intents.filter(starts_others).collect();
             if self.waits == 0 || intents.iter().all(|intent| intent.created_at == NEVER) {
+                if !intents.is_empty() && !found::is_there(&latest, parent).await? {
+                    return Ok(Vec::new());
+                }
                 for intent in &intents {
                     children.extend(withdraw::starts(&latest, intent).await?);
                 }
@@ -185,10 +223,10 @@ impl<'a> Deletion<'a> {
 
     /// Deletes an instance that has not begun, if this parent or none starts it. Returns whether it
     /// did.
-    async fn remove_unbegun(&mut self, id: &str, parent: Option<&str>) -> Result<bool> {
-        let condition = Condition::NotBegun { parent };
-        let removal = Removal::of_instance(self.services, id).only_if(Some(condition));
-        let is_removed = self.run(removal, true).await?;
+    async fn remove_unbegun(&mut self, id: &str, parent: Option<&Incarnation>) -> Result<bool> {
+        let removal = Removal::of_unbegun(self.services, id, parent);
+        let removed = self.run(removal, true).await?;
+        let is_removed = removed.counts.instances_deleted > 0;
         if is_removed {
             self.known.push(id.to_owned());
         }
@@ -197,29 +235,30 @@ impl<'a> Deletion<'a> {
 
     /// Deletes a fenced instance. Returns `false` if its fence has ended.
     async fn remove(&mut self, member: &Member) -> Result<bool> {
+        let instance = &member.instance;
         if self.known.len() > 1 {
             // A message that is delivered after the deletion of its target would wait for it.
-            withdraw::drop_intents(self.services.container(), &member.id, &self.known).await?;
+            withdraw::drop_intents(self.services.container(), instance, &self.known).await?;
         }
         let now = self.services.store.now();
-        let removal = Removal::of_instance(self.services, &member.id);
-        let removal = removal.only_if(Some(Condition::Fenced { now }));
-        self.run(removal, member.is_running).await
+        let removal = Removal::of_instance(self.services, instance, State::Fenced { now });
+        let removed = self.run(removal, member.is_running).await?;
+        Ok(!removed.is_kept)
     }
 
-    /// Runs a removal. Returns whether its condition held.
-    async fn run(&mut self, mut removal: Removal<'_>, is_running: bool) -> Result<bool> {
+    /// Runs a removal, and counts what it has removed.
+    async fn run(&mut self, mut removal: Removal<'_>, is_running: bool) -> Result<Removed> {
         let now = self.services.store.now();
         let removed = removal.remove().await?;
-        add(&mut self.deleted, &removed);
+        add(&mut self.deleted, &removed.counts);
         self.may_begin |= is_running && removal.may_begin(now);
-        Ok(removed.instances_deleted > 0)
+        Ok(removed)
     }
 }
 
 /// An instance of a tree that is being deleted.
 struct Member {
-    id: String,
+    instance: Incarnation,
     is_running: bool,
 }
 

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Filter, Query, Timestamp, ValueQuery};
+use cdb_model::{Filter, Query, Timestamp, Unreadable};
 use duroxide::providers::{InstanceFilter, InstanceInfo};
 
 use crate::error::{Error, Result};
-use crate::stored::documents::{Durable, Instance, Status, Text};
+use crate::stored::documents::{Durable, Incarnation, IncarnationFields, Instance, Status, Text};
 use crate::stored::{history, spill};
 
 /// The number of parents whose children one query finds, bounded by the practical length of a list
@@ -28,30 +28,39 @@ pub(super) fn is_root() -> Filter<Instance> {
 async fn ids(
     container: &ContainerClient<Durable>,
     filter: Filter<Instance>,
-    limit: Option<u32>,
 ) -> Result<Vec<String>> {
-    let mut query = Query::<Instance>::across_partitions()
-        .filter(filter)
-        .order_by(Instance::BY_CREATED.reversed());
-    if let Some(limit) = limit {
-        query = query.limit(limit);
-    }
-    ids_of(container, query.values(Instance::INSTANCE_ID)).await
-}
-
-/// Returns the ids that a query finds.
-pub(super) async fn ids_of(
-    container: &ContainerClient<Durable>,
-    query: ValueQuery<Instance, String>,
-) -> Result<Vec<String>> {
+    let query = newest_first(filter).values(Instance::INSTANCE_ID);
     let found = container.query(query).row_by_row().all().await?;
     // An id that is not a string does not belong to a document of this crate.
     Ok(found.into_iter().flatten().collect())
 }
 
+fn newest_first(filter: Filter<Instance>) -> Query<Instance> {
+    Query::across_partitions()
+        .filter(filter)
+        .order_by(Instance::BY_CREATED.reversed())
+}
+
+/// Returns which instances a query finds.
+pub(super) async fn found(
+    container: &ContainerClient<Durable>,
+    query: Query<Instance>,
+) -> Result<Vec<Incarnation>> {
+    let rows = container.query(query.select()).row_by_row().all().await?;
+    Ok(rows.into_iter().filter_map(incarnation).collect())
+}
+
+/// Returns which instance a row shows. One without an id does not belong to this crate.
+pub(super) fn incarnation(row: Result<IncarnationFields, Unreadable>) -> Option<Incarnation> {
+    match row {
+        Ok(fields) => Some(fields.into()),
+        Err(found) => Incarnation::of_unreadable(&found),
+    }
+}
+
 /// Implements `ProviderAdmin::list_instances`.
 pub(crate) async fn list(container: &ContainerClient<Durable>) -> Result<Vec<String>> {
-    ids(container, visible(), None).await
+    ids(container, visible()).await
 }
 
 /// Implements `ProviderAdmin::list_instances_by_status`.
@@ -60,7 +69,7 @@ pub(crate) async fn list_by_status(
     status: &str,
 ) -> Result<Vec<String>> {
     let filter = visible() & Instance::STATUS.eq(Status::from(status.to_owned()));
-    ids(container, filter, None).await
+    ids(container, filter).await
 }
 
 /// Implements `ProviderAdmin::list_children`.
@@ -69,67 +78,73 @@ pub(crate) async fn children(
     instance_id: &str,
 ) -> Result<Vec<String>> {
     let filter = visible() & Instance::PARENT_INSTANCE_ID.eq(instance_id);
-    ids(container, filter, None).await
+    ids(container, filter).await
 }
 
-/// Returns the ids of the children, with those that were paused before they began.
+/// Returns the children, with those that were paused before they began.
 pub(super) async fn all_children(
     container: &ContainerClient<Durable>,
     instance_id: &str,
-) -> Result<Vec<String>> {
+) -> Result<Vec<Incarnation>> {
     let filter = Instance::PARENT_INSTANCE_ID.eq(instance_id);
-    ids(container, filter, None).await
+    found(container, Query::across_partitions().filter(filter)).await
 }
 
-/// Returns the ids of `roots`, then of their children, and so on, level by level. Contains no id
-/// twice: damaged documents may name each other as parents.
-pub(crate) async fn tree(
+/// Implements `ProviderAdmin::get_instance_tree`: the root first.
+pub(crate) async fn tree(container: &ContainerClient<Durable>, root: &str) -> Result<Vec<String>> {
+    let below = descendants(container, vec![root.to_owned()]).await?;
+    let below = below.into_iter().flatten().map(|found| found.instance_id);
+    Ok(std::iter::once(root.to_owned()).chain(below).collect())
+}
+
+/// Returns the children of `parents`, then theirs, and so on, level by level. Contains no id twice:
+/// damaged documents may name each other as parents.
+pub(super) async fn descendants(
     container: &ContainerClient<Durable>,
-    roots: Vec<String>,
-) -> Result<Vec<Vec<String>>> {
-    let mut seen: HashSet<String> = roots.iter().cloned().collect();
-    let mut levels = vec![roots];
-    while let Some(parents) = levels.last().filter(|parents| !parents.is_empty()) {
+    mut parents: Vec<String>,
+) -> Result<Vec<Vec<Incarnation>>> {
+    let mut seen: HashSet<String> = parents.iter().cloned().collect();
+    let mut levels = Vec::new();
+    while !parents.is_empty() {
         let mut children = Vec::new();
         for parents in parents.chunks(PARENTS) {
             let theirs = Instance::PARENT_INSTANCE_ID.is_in(parents.iter().cloned().map(Some));
             let query = Query::<Instance>::across_partitions().filter(theirs);
-            let theirs = ids_of(container, query.values(Instance::INSTANCE_ID)).await?;
-            children.extend(theirs.into_iter().filter(|id| seen.insert(id.clone())));
+            let theirs = found(container, query).await?.into_iter();
+            children.extend(theirs.filter(|child| seen.insert(child.instance_id.clone())));
         }
+        let ids = children.iter().map(|child| child.instance_id.clone());
+        parents = ids.collect();
         levels.push(children);
     }
     Ok(levels)
 }
 
-/// Returns the ids of the instances that match a duroxide filter and a condition.
+/// Returns the instances that match a duroxide filter and a condition.
 pub(super) async fn filtered(
     container: &ContainerClient<Durable>,
     filter: &InstanceFilter,
     condition: Filter<Instance>,
     default_limit: u32,
-) -> Result<Vec<String>> {
+) -> Result<Vec<Incarnation>> {
     let mut condition = visible() & condition;
     if let Some(before) = filter.completed_before {
         condition = condition & Instance::COMPLETED_AT.lt(Timestamp::from_millis(before));
     }
     let limit = filter.limit.unwrap_or(default_limit);
     let Some(wanted) = &filter.instance_ids else {
-        return ids(container, condition, Some(limit)).await;
+        return found(container, newest_first(condition).limit(limit)).await;
     };
     // One query per partition costs less than one query of all partitions.
-    let mut found = Vec::new();
+    let mut all = Vec::new();
     for instance_id in wanted {
-        if found.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
+        if all.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
             break;
         }
-        let query = Query::<Instance>::in_partition(&**instance_id)
-            .filter(condition.clone())
-            .values(Instance::INSTANCE_ID);
-        let ids = container.query(query).all().await?;
-        found.extend(ids);
+        let query = Query::<Instance>::in_partition(&**instance_id).filter(condition.clone());
+        all.extend(found(container, query).await?);
     }
-    Ok(found)
+    Ok(all)
 }
 
 /// Returns an instance whose first turn is committed.

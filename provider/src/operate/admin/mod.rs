@@ -1,6 +1,7 @@
 //! Management: lists, deletion and pruning.
 
 mod chunks;
+mod condition;
 pub(crate) mod delete;
 mod ended_children;
 pub(crate) mod executions;

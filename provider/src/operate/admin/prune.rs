@@ -11,7 +11,7 @@ use super::instances;
 use super::purge::SLICE;
 use super::removal::Removal;
 use crate::error::Result;
-use crate::stored::documents::{Durable, Execution, Status, dispatch_slot};
+use crate::stored::documents::{Durable, Execution, Incarnation, Status, dispatch_slot};
 use crate::stored::history;
 
 /// The number of instances that one bulk call prunes without a limit of its own.
@@ -24,6 +24,7 @@ pub(crate) async fn prune(
     options: &PruneOptions,
 ) -> Result<PruneResult> {
     let instance = instances::existing(container, instance_id).await?;
+    let found = Incarnation::of(&instance);
     let executions = ended_executions(container, instance_id).await?;
     // The newest execution counts as kept, and is always kept.
     let kept = options
@@ -40,10 +41,14 @@ pub(crate) async fn prune(
             || before.is_some_and(|before| execution.completed_at.is_none_or(|at| at >= before));
         if !protected {
             let execution_id = execution.execution_id;
-            let removed = Removal::of_executions(container, instance_id, [execution_id])
+            let removed = Removal::of_executions(container, &found, [execution_id])
                 .run()
                 .await?;
-            result.events_deleted += removed.events_deleted;
+            result.events_deleted += removed.counts.events_deleted;
+            if removed.counts.instances_deleted == 0 {
+                // The instance was deleted, with its executions.
+                break;
+            }
             result.executions_deleted += 1;
         }
     }
@@ -80,8 +85,8 @@ pub(crate) async fn prune_bulk(
     let (container, everything) = (&container.in_background(), Filter::all());
     let found = instances::filtered(container, filter, everything, DEFAULT_LIMIT).await?;
     let mut result = PruneResult::default();
-    for instance_id in found {
-        let pruned = prune(container, &instance_id, options).await?;
+    for found in found {
+        let pruned = prune(container, &found.instance_id, options).await?;
         result.instances_processed += pruned.instances_processed;
         result.executions_deleted += pruned.executions_deleted;
         result.events_deleted += pruned.events_deleted;
@@ -104,7 +109,8 @@ pub(crate) async fn prune_slice(
         let current = stored.document.current_execution_id;
         let old: Vec<u64> = executions.into_iter().filter(|id| *id < current).collect();
         pruned += old.len() as u64;
-        let removal = Removal::of_executions(container, &instance_id, old);
+        let found = Incarnation::of(&stored.document);
+        let removal = Removal::of_executions(container, &found, old);
         removal.run().await?;
     }
     Ok(pruned)

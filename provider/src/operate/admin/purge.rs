@@ -3,7 +3,8 @@
 //! Queries find a slice; it is deleted partition by partition, descendants before their ancestors.
 //! Another purge continues an interrupted one.
 //!
-//! A root is deleted with its descendants. The ended child of a running parent is deleted by its
+//! A root is deleted with its descendants, once all of them have ended: a rewind continues children
+//! before their parents. Each is checked again by the batch that deletes it. The ended child of a running parent is deleted by its
 //! own age, see [`super::ended_children`].
 
 use std::collections::HashSet;
@@ -14,12 +15,13 @@ use cdb_model::{Filter, Query, Timestamp};
 use duroxide::providers::{DeleteInstanceResult, ProviderError};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-use super::removal::{Condition, Removal, add};
+use super::condition::State;
+use super::removal::{Removal, add};
 use super::{ended_children, instances};
 use crate::error::{Error, InOperation, Result};
 use crate::operate::metrics::count;
 use crate::queue::Services;
-use crate::stored::documents::{Durable, Instance, Status, dispatch_slot};
+use crate::stored::documents::{Durable, Incarnation, Instance, Status, dispatch_slot};
 
 /// The operation's name in errors of a purge.
 const PURGE: &str = "purge";
@@ -63,8 +65,8 @@ pub struct Purge {
     ended_before: Option<Timestamp>,
     /// The dispatch slots whose instances are deleted.
     slots: SlotSet,
-    /// Instances that a query has found, and that have not ended before the limit any more, or whose
-    /// messages cannot be delivered.
+    /// Instances that a query has found, and that have not ended before the limit any more, whose
+    /// descendants have not, or whose messages cannot be delivered.
     kept: HashSet<String>,
     /// The position in the search for children; `None` before the first slice and after the last.
     next_children: Option<Continuation>,
@@ -143,20 +145,18 @@ impl Purge {
         }
     }
 
-    async fn ended_roots(&self) -> Result<Vec<String>> {
-        let query = Query::<Instance>::across_partitions()
-            .filter(self.roots())
-            .values(Instance::INSTANCE_ID);
+    async fn ended_roots(&self) -> Result<Vec<Incarnation>> {
+        let query = Query::<Instance>::across_partitions().filter(self.roots());
         let rows = u32::try_from(SLICE).unwrap_or(u32::MAX);
-        let query = self.container.query(query).page_size(rows).row_by_row();
+        let query = self.container.query(query.select());
+        let query = query.page_size(rows).row_by_row();
         let mut pages = query.pages();
         let mut found = Vec::new();
         while found.len() < SLICE
             && let Some(page) = pages.next_page().await?
         {
-            // An id that is not a string does not belong to a document of this crate.
-            let ids = page.into_iter().flatten();
-            found.extend(ids.filter(|id| self.is_mine(id)));
+            let roots = page.into_iter().filter_map(instances::incarnation);
+            found.extend(roots.filter(|root| self.is_mine(&root.instance_id)));
         }
         found.truncate(SLICE);
         Ok(found)
@@ -164,7 +164,7 @@ impl Purge {
 
     /// Returns ended children that may be deleted before their parents, and the position of the
     /// next ones.
-    async fn ended_children(&self) -> Result<(Vec<String>, Option<Continuation>)> {
+    async fn ended_children(&self) -> Result<(Vec<Incarnation>, Option<Continuation>)> {
         let ended_children = self.ended() & !instances::is_root();
         let query = Query::<Instance>::across_partitions().filter(ended_children);
         let query = self.container.query(query).row_by_row();
@@ -183,106 +183,123 @@ impl Purge {
     /// Deletes instances with their descendants. Returns the counts of what it deleted.
     pub(super) async fn delete_trees(
         &mut self,
-        roots: Vec<String>,
-        children: Vec<String>,
+        roots: Vec<Incarnation>,
+        children: Vec<Incarnation>,
     ) -> Result<DeleteInstanceResult> {
         let mut slice = DeleteInstanceResult::default();
         let mut failure = Ok(());
         for (top, is_delivered) in [(roots, false), (children, true)] {
-            let condition = Condition::Ended {
-                before: self.ended_before,
-                is_delivered,
-            };
-            let deleted = self.delete_levels(top, condition, &mut slice).await;
+            let deleted = self.delete_levels(top, is_delivered, &mut slice).await;
             failure = deleted.and(failure);
         }
         add(&mut self.purged, &slice);
         failure.map(|()| slice)
     }
 
-    /// Deletes instances that fulfil the condition, after their descendants.
+    /// Deletes ended instances, after their descendants. Keeps the ancestors of those that have not
+    /// ended.
     async fn delete_levels(
         &mut self,
-        top: Vec<String>,
-        condition: Condition<'static>,
+        top: Vec<Incarnation>,
+        is_delivered: bool,
         slice: &mut DeleteInstanceResult,
     ) -> Result<()> {
+        let before = self.ended_before;
+        let of_top = State::Ended {
+            before,
+            is_delivered,
+        };
         let levels = self.ended_trees(top).await?;
+        let mut needed = HashSet::new();
         // While an ancestor exists, an interrupted purge finds its descendants again.
         for (depth, level) in levels.into_iter().enumerate().rev() {
-            let condition = (depth == 0).then_some(condition);
-            self.delete_all(level, condition, slice).await?;
+            let state = match depth {
+                0 => of_top,
+                _ => State::Settled { before },
+            };
+            let (kept, ended) = level
+                .into_iter()
+                .partition(|found| needed.contains(&found.instance_id));
+            let mut kept: Vec<Incarnation> = kept;
+            kept.extend(self.delete_all(ended, state, slice).await?);
+            self.kept
+                .extend(kept.iter().map(|found| found.instance_id.clone()));
+            needed.extend(kept.into_iter().filter_map(|found| found.parent));
         }
         Ok(())
     }
 
     /// Returns the trees of `top`, level by level. Leaves out the trees whose top was rewound, or
     /// deleted and started again, after a query found it: its descendants are deleted before it.
-    async fn ended_trees(&mut self, mut top: Vec<String>) -> Result<Vec<Vec<String>>> {
+    async fn ended_trees(&mut self, mut top: Vec<Incarnation>) -> Result<Vec<Vec<Incarnation>>> {
         loop {
-            let levels = instances::tree(&self.container, top.clone()).await?;
-            if levels.iter().skip(1).all(Vec::is_empty) {
-                return Ok(levels);
+            let ids = top.iter().map(|found| found.instance_id.clone()).collect();
+            let below = instances::descendants(&self.container, ids).await?;
+            let mut continued = Vec::new();
+            if !below.iter().all(Vec::is_empty) {
+                continued = self.not_ended(&top).await?;
             }
-            let continued = self.not_ended(&top).await?;
             if continued.is_empty() {
-                return Ok(levels);
+                return Ok(std::iter::once(top).chain(below).collect());
             }
-            top.retain(|id| !continued.contains(id));
+            top.retain(|found| !continued.contains(&found.instance_id));
             self.kept.extend(continued);
         }
     }
 
     /// Returns the instances that have not ended before the limit, by their latest commits.
-    async fn not_ended(&self, ids: &[String]) -> Result<Vec<String>> {
+    async fn not_ended(&self, instances: &[Incarnation]) -> Result<Vec<String>> {
         let container = self.container.latest_committed();
-        let read = |id: &String| {
-            let query = Query::<Instance>::in_partition(&**id).filter(self.ended());
-            let (container, id) = (container.clone(), id.clone());
+        let read = |wanted: &Incarnation| {
+            let query = Query::<Instance>::in_partition(&*wanted.instance_id).filter(self.ended());
+            let (container, wanted) = (container.clone(), wanted.clone());
             async move {
-                let query = query.values(Instance::INSTANCE_ID);
-                let ended = instances::ids_of(&container, query).await?;
-                Ok(ended.is_empty().then_some(id))
+                let ended = instances::found(&container, query).await?;
+                let has_ended = ended.iter().any(|found| found.is(&wanted));
+                Ok((!has_ended).then_some(wanted.instance_id))
             }
         };
-        let reads = stream::iter(ids).map(read).buffer_unordered(CONCURRENCY);
+        let reads = stream::iter(instances).map(read);
+        let reads = reads.buffer_unordered(CONCURRENCY);
         reads.try_filter_map(async |id| Ok(id)).try_collect().await
     }
 
-    /// Deletes instances concurrently. Tries all of them, and returns the last failure.
+    /// Deletes instances in this state concurrently. Tries all of them, and returns the last failure.
+    /// Returns those that are in another state.
     async fn delete_all(
         &mut self,
-        ids: Vec<String>,
-        condition: Option<Condition<'static>>,
+        instances: Vec<Incarnation>,
+        state: State,
         deleted: &mut DeleteInstanceResult,
-    ) -> Result<()> {
-        let mut partitions = stream::iter(ids)
-            .map(|id| {
+    ) -> Result<Vec<Incarnation>> {
+        let mut partitions = stream::iter(instances)
+            .map(|found| {
                 let (services, container) = (self.services.clone(), self.container.clone());
                 async move {
-                    let removal = Removal::of_instance(&services, &id).only_if(condition);
-                    let removal = removal.through(&container);
-                    let removed = removal.run().await;
-                    (id, removed)
+                    let removal = Removal::of_instance(&services, &found, state);
+                    let removed = removal.through(&container).run().await;
+                    (found, removed)
                 }
             })
             .buffer_unordered(CONCURRENCY);
-        let mut failure = Ok(());
-        while let Some((id, removed)) = partitions.next().await {
+        let (mut kept, mut failure) = (Vec::new(), Ok(()));
+        while let Some((found, removed)) = partitions.next().await {
             match removed {
-                Ok(counts) if counts.instances_deleted == 0 => {
-                    self.kept.insert(id);
+                Ok(removed) if removed.is_kept => kept.push(found),
+                // Another process has deleted it. A stale query may find it again.
+                Ok(removed) if removed.counts.instances_deleted == 0 => {
+                    self.kept.insert(found.instance_id);
                 }
-                Ok(counts) => add(deleted, &counts),
+                Ok(removed) => add(deleted, &removed.counts),
                 // The reconciler goes on. The instance must not keep others from being deleted.
                 Err(Error::Undelivered(reason)) => {
                     tracing::warn!(%reason, "an ended instance is not deleted yet");
-                    self.kept.insert(id);
+                    self.kept.insert(found.instance_id);
                 }
                 Err(error) => failure = Err(error),
             }
         }
-        failure
+        failure.map(|()| kept)
     }
 
     /// Returns the container, for requests that can wait.

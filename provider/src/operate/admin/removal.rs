@@ -1,21 +1,23 @@
 //! Removes documents of an instance's partition: all of them, or those of some executions.
 //!
-//! Each batch deletes the versions that were read. When a document has changed, or an answer was
-//! lost, the partition is read again: it tells what is left.
+//! Each batch deletes the versions that were read, and those were read of the instance that is to be
+//! removed: see [`Condition`](super::condition::Condition). When a document has changed, or an answer
+//! was lost, the partition is read again: it tells what is left.
 
 use std::collections::BTreeSet;
 
 use cdb_client::ContainerClient;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
 use cdb_model::{Batch, Document as _, Filter, Query, Timestamp};
-use duroxide::providers::{DeleteInstanceResult, WorkItem};
+use duroxide::providers::DeleteInstanceResult;
 
+use super::condition::{Condition, State, Verdict};
 use super::row::Row;
-use super::{chunks, fence, withdraw};
+use super::{chunks, withdraw};
 use crate::delivery;
 use crate::error::{Error, Result};
 use crate::queue::Services;
-use crate::stored::documents::{Chunk, Durable, Execution, HistorySegment, Instance, NEVER};
+use crate::stored::documents::{Chunk, Durable, Execution, HistorySegment, Incarnation, NEVER};
 
 /// The most reads of a partition that changes during the removal, or whose answers were lost.
 const MAX_ROUNDS: u32 = 10;
@@ -28,102 +30,72 @@ pub(super) struct Removal<'a> {
     instance_id: &'a str,
     /// The executions to remove; `None` for the whole partition.
     executions: Option<BTreeSet<u64>>,
-    /// Removes the partition only under this condition.
-    condition: Option<Condition<'a>>,
+    condition: Condition<'a>,
     gone: Vec<Row>,
     /// Sent to be deleted, with an unknown outcome.
     unconfirmed: Vec<Row>,
 }
 
-/// The condition of a removal. The instance may have been rewound, or deleted and started again,
-/// since a query found it.
-#[derive(Clone, Copy)]
-pub(super) enum Condition<'a> {
-    /// The instance is not running.
-    NotRunning,
-    /// The instance has not begun, and this parent starts it; `None` for a start without a parent.
-    NotBegun { parent: Option<&'a str> },
-    /// The instance has ended, or a deletion holds its lock at this time.
-    Fenced { now: Timestamp },
-    Ended {
-        /// The instance has ended before this time, if any.
-        before: Option<Timestamp>,
-        /// The messages that the instance has sent are delivered, such as its completion to a
-        /// running parent.
-        is_delivered: bool,
-    },
-}
-
-impl Condition<'_> {
-    /// Returns whether the documents of a partition fulfil the condition.
-    fn holds(self, rows: &[Row]) -> bool {
-        let mut instances = rows.iter().filter_map(|row| match &row.document {
-            Some(Durable::Instance(instance)) => Some(instance),
-            _ => None,
-        });
-        let (before, is_delivered) = match self {
-            Self::NotBegun { parent } => {
-                return !instances.any(Instance::is_created) && is_started_by(parent, rows);
-            }
-            Self::NotRunning => return instances.all(|found| !found.is_running()),
-            Self::Fenced { now } => {
-                return instances.all(|found| !found.has_more() || fence::holds(found, now));
-            }
-            Self::Ended {
-                before,
-                is_delivered,
-            } => (before, is_delivered),
-        };
-        let has_ended = |instance: &Instance| {
-            let is_before = |before| instance.completed_at.is_some_and(|at| at < before);
-            !instance.has_more() && before.is_none_or(is_before)
-        };
-        // An unreadable document may be an undelivered message.
-        let may_send = |row: &Row| matches!(row.document, None | Some(Durable::OutboxIntent(_)));
-        instances.any(has_ended) && !(is_delivered && rows.iter().any(may_send))
-    }
-}
-
-/// Returns whether messages of this parent alone, or without a parent, start an instance.
-fn is_started_by(parent: Option<&str>, rows: &[Row]) -> bool {
-    let items = rows.iter().filter_map(|row| match &row.document {
-        Some(Durable::OrchestratorItem(item)) => serde_json::from_str(item.work_item.header()).ok(),
-        _ => None,
-    });
-    let mut parents = items.filter_map(|item| match item {
-        WorkItem::StartOrchestration {
-            parent_instance, ..
-        } => Some(parent_instance),
-        _ => None,
-    });
-    let is_parent = |of: Option<String>| of.as_deref() == parent;
-    parents.next().is_some_and(is_parent) && parents.all(is_parent)
+/// What a removal has done.
+#[derive(Debug, Default)]
+pub(super) struct Removed {
+    pub(super) counts: DeleteInstanceResult,
+    /// The instance exists, and is in another state. Otherwise it is gone, whoever removed it.
+    pub(super) is_kept: bool,
 }
 
 impl<'a> Removal<'a> {
     /// Prepares the removal of an instance with its partition, after its messages to others are
     /// delivered.
-    pub(super) fn of_instance(services: &'a Services, instance_id: &'a str) -> Self {
+    pub(super) fn of_instance(
+        services: &'a Services,
+        instance: &'a Incarnation,
+        state: State,
+    ) -> Self {
         Self {
+            container: services.container(),
             services: Some(services),
+            instance_id: &instance.instance_id,
             executions: None,
-            ..Self::of_executions(services.container(), instance_id, [])
+            condition: Condition::Is(instance, state),
+            gone: Vec::new(),
+            unconfirmed: Vec::new(),
         }
     }
 
-    /// Prepares the removal of executions: their history first, so that the next call finds and
-    /// finishes a partial removal.
+    /// Prepares the removal of an instance that has not begun, and that this parent starts, or that is
+    /// started without a parent.
+    pub(super) fn of_unbegun(
+        services: &'a Services,
+        instance_id: &'a str,
+        parent: Option<&'a Incarnation>,
+    ) -> Self {
+        Self {
+            container: services.container(),
+            services: Some(services),
+            instance_id,
+            executions: None,
+            condition: Condition::HasNotBegun { parent },
+            gone: Vec::new(),
+            unconfirmed: Vec::new(),
+        }
+    }
+
+    /// Prepares the removal of replaced executions: their history first, so that the next call finds
+    /// and finishes a partial removal.
     pub(super) fn of_executions(
         container: &'a ContainerClient<Durable>,
-        instance_id: &'a str,
+        instance: &'a Incarnation,
         execution_ids: impl IntoIterator<Item = u64>,
     ) -> Self {
+        let executions: BTreeSet<u64> = execution_ids.into_iter().collect();
+        let last = executions.last().copied().unwrap_or_default();
         Self {
             container,
             services: None,
-            instance_id,
-            executions: Some(execution_ids.into_iter().collect()),
-            condition: None,
+            instance_id: &instance.instance_id,
+            executions: Some(executions),
+            condition: Condition::Is(instance, State::Beyond(last)),
             gone: Vec::new(),
             unconfirmed: Vec::new(),
         }
@@ -135,18 +107,12 @@ impl<'a> Removal<'a> {
         Self { container, ..self }
     }
 
-    /// Removes nothing unless the condition holds.
-    pub(super) fn only_if(mut self, condition: Option<Condition<'a>>) -> Self {
-        self.condition = condition;
-        self
-    }
-
-    /// Removes the documents. Returns their counts.
+    /// Removes the documents under the condition.
     ///
     /// # Errors
     /// Fails when a message is not delivered, the documents keep changing, or the service does not
     /// answer.
-    pub(super) async fn run(mut self) -> Result<DeleteInstanceResult> {
+    pub(super) async fn run(mut self) -> Result<Removed> {
         self.remove().await
     }
 
@@ -162,24 +128,33 @@ impl<'a> Removal<'a> {
     }
 
     /// Removes the documents, as [`run`](Self::run).
-    pub(super) async fn remove(&mut self) -> Result<DeleteInstanceResult> {
+    pub(super) async fn remove(&mut self) -> Result<Removed> {
         for round in 0..MAX_ROUNDS {
             let rows = self.read(round).await?;
             let open = std::mem::take(&mut self.unconfirmed);
             let is_gone = |row: &Row| rows.iter().all(|left| left.location.id != row.location.id);
             self.gone.extend(open.into_iter().filter(is_gone));
-            if self
-                .condition
-                .is_some_and(|condition| !condition.holds(&rows))
-            {
-                return Ok(count_refused(&self.gone));
+            let verdict = match &self.executions {
+                None => self.condition.of_partition(self.container, &rows).await?,
+                Some(_) => self.condition.of_stored(self.container).await?,
+            };
+            if verdict != Verdict::Holds {
+                return Ok(Removed {
+                    counts: count_refused(&self.gone),
+                    is_kept: verdict == Verdict::Fails,
+                });
             }
             if let Some(services) = self.services {
                 let intents = rows.iter().filter_map(Row::intent);
                 delivery::deliver_before_deletion(services, intents).await?;
             }
             match self.delete(rows).await {
-                Ok(()) => return Ok(count(&self.gone)),
+                Ok(()) => {
+                    return Ok(Removed {
+                        counts: count(&self.gone),
+                        is_kept: false,
+                    });
+                }
                 // A document has changed, or the outcome is unknown.
                 Err(Error::Request(error))
                     if error.is_precondition_failed()
@@ -248,7 +223,7 @@ impl<'a> Removal<'a> {
     /// Prevents commits of a partition that takes several requests, and deletes its chunks.
     async fn prepare_partition(&self, rows: &mut Vec<Row>) -> Result<()> {
         let refers = |row: &Row| row.document.as_ref().is_none_or(chunks::refers);
-        let has_chunks = rows.is_empty() || rows.iter().any(refers);
+        let has_chunks = rows.iter().any(refers);
         if has_chunks || rows.len() > MAX_BATCH_OPERATIONS {
             self.fence(rows).await?;
         }
@@ -288,9 +263,8 @@ pub(super) fn add(sum: &mut DeleteInstanceResult, more: &DeleteInstanceResult) {
 /// Counts what was removed before the condition was refused. Messages may be gone because a turn has
 /// consumed them; an instance is gone only when it was deleted.
 fn count_refused(rows: &[Row]) -> DeleteInstanceResult {
-    let is_instance = |row: &Row| matches!(row.document, Some(Durable::Instance(_)));
     DeleteInstanceResult {
-        instances_deleted: u64::from(rows.iter().any(is_instance)),
+        instances_deleted: u64::from(rows.iter().any(|row| row.instance().is_some())),
         ..count(rows)
     }
 }

@@ -2,7 +2,7 @@
 
 use cdb_model::{Location, Stored, Unreadable};
 
-use crate::stored::documents::{Durable, OutboxIntent};
+use crate::stored::documents::{Durable, Incarnation, Instance, OutboxIntent, Partial as _};
 use crate::stored::is_ours;
 
 /// A document to delete.
@@ -11,6 +11,8 @@ pub(super) struct Row {
     pub(super) location: Location,
     /// `None` if the document cannot be decoded.
     pub(super) document: Option<Durable>,
+    /// What can be read of an instance that cannot be decoded.
+    damaged: Option<Box<(Instance, Incarnation)>>,
 }
 
 impl Row {
@@ -28,12 +30,25 @@ impl Row {
                     etag: stored.etag,
                 },
                 document: Some(stored.document),
+                damaged: None,
             }),
             Err(found) if is_ours(&found) => Some(Self {
+                damaged: Instance::partial(&found)
+                    .zip(Incarnation::of_unreadable(&found))
+                    .map(Box::new),
                 location: found.location?,
                 document: None,
             }),
             Err(_) => None,
+        }
+    }
+
+    /// Returns the document if it is an instance, decoded or not.
+    pub(super) fn instance(&self) -> Option<(&Instance, Incarnation)> {
+        match (&self.document, &self.damaged) {
+            (Some(Durable::Instance(instance)), _) => Some((instance, Incarnation::of(instance))),
+            (_, Some(damaged)) => Some((&damaged.0, damaged.1.clone())),
+            _ => None,
         }
     }
 
@@ -52,7 +67,7 @@ impl Row {
             Some(Durable::OrchestratorItem(_) | Durable::WorkerItem(_)) => (0, 0),
             Some(Durable::History(segment)) => (1, segment.event_id),
             Some(Durable::Execution(_)) => (2, 0),
-            Some(Durable::Instance(_)) => (3, 0),
+            _ if self.instance().is_some() => (3, 0),
             _ => (1, 0),
         }
     }

@@ -11,8 +11,10 @@ use cdb_model::{Document, Query, Stored};
 use super::row::Row;
 use crate::delivery::{self, Documents};
 use crate::error::Result;
-use crate::stored::documents::{Chunked, Durable, NEVER, OrchestratorItem, OutboxIntent, Spill};
-use crate::stored::spill;
+use crate::stored::documents::{
+    Chunked, Durable, Incarnation, NEVER, OrchestratorItem, OutboxIntent, Spill,
+};
+use crate::stored::{found, spill};
 
 /// Withdraws the undelivered messages of a partition's documents. Removes from `rows` the spills
 /// that were deleted. A spill whose commit has just arrived stays in `rows`, and its deletion will
@@ -121,15 +123,21 @@ async fn is_delivered(
 /// chunks are withdrawn with its partition.
 pub(super) async fn drop_intents(
     container: &ContainerClient<Durable>,
-    instance_id: &str,
+    instance: &Incarnation,
     ids: &[String],
 ) -> Result<()> {
-    let all = Query::<OutboxIntent>::in_partition(instance_id);
+    let all = Query::<OutboxIntent>::in_partition(&*instance.instance_id);
     let found = container.query(all).row_by_row().all().await?;
-    for stored in found.into_iter().flatten() {
-        if stored.document.has_chunks() || !ids.contains(&stored.document.target_instance_id) {
-            continue;
-        }
+    let mut found: Vec<_> = found.into_iter().flatten().collect();
+    found.retain(|stored| {
+        let intent = &stored.document;
+        !intent.has_chunks() && ids.contains(&intent.target_instance_id)
+    });
+    // Those of a later instance start its children.
+    if found.is_empty() || !found::is_there(container, instance).await? {
+        return Ok(());
+    }
+    for stored in found {
         match container.run(stored.delete()).await {
             // Another runtime has delivered the intent, or noted that it could not.
             Err(error) if error.is_not_found() || error.is_precondition_failed() => {}

@@ -7,7 +7,8 @@
 //!
 //! A pause stores itself first, and a resumption removes it last, both under the lock of the
 //! instance. So an interrupted change leaves a paused instance, and can be repeated. Every batch is
-//! conditional on the instance, so an operator who stood still changes nothing after another one.
+//! conditional on the instance, so an operator who stood still changes nothing after another one, and
+//! nothing of a later instance with the same id.
 
 mod held;
 
@@ -27,8 +28,9 @@ use crate::error::{Error, Result};
 use crate::operate::admin::instances;
 use crate::queue::Services;
 use crate::stored::documents::{
-    Durable, Instance, NEVER, OperatorAction, OrchestratorItem, PAUSED, Partial, WorkerItem,
+    Durable, Incarnation, Instance, NEVER, OperatorAction, OrchestratorItem, PAUSED, WorkerItem,
 };
+use crate::stored::found::{self, Found};
 use crate::stored::{history, schema};
 use crate::timing::{HAND_OUTS_END, MOMENT, OPERATOR_ATTEMPTS, RETRY_PAUSE};
 use crate::turn::{ExclusiveTurn, Written, exclusively};
@@ -52,25 +54,33 @@ pub(crate) async fn pause(
     extent: Extent,
     by: &str,
 ) -> Result<Vec<String>> {
-    let parent = parent_of_running(services, root).await?;
+    let top = running(services, root).await?;
     // Versions that do not know pauses are those that do not know limits.
     schema::note_limits(services.container()).await?;
     let (mut paused, mut may_begin) = (Vec::new(), false);
     let mut seen = HashSet::from([root.to_owned()]);
     // A paused instance schedules no more children, so they are known once it is paused.
-    let mut open = vec![(root.to_owned(), parent)];
-    while let Some((id, parent)) = open.pop() {
-        let one = again_if_lost(&id, || pause_one(services, &id, parent.clone(), by).boxed());
-        let one = Box::pin(one).await?;
+    let mut open = vec![(top, None)];
+    while let Some((instance, parent)) = open.pop() {
+        let id = &instance.instance_id;
+        let change = || pause_one(services, &instance, parent.as_ref(), by).boxed();
+        let one = Box::pin(again_if_lost(id, change)).await?;
+        let Some(one) = one else {
+            // Another operator has deleted it.
+            if id == root {
+                return Err(instances::not_found(root));
+            }
+            continue;
+        };
         may_begin |= one.may_begin;
         if one.is_new {
             paused.push(id.clone());
         }
         if extent == Extent::Tree {
-            let children = children(services, &id).await?.into_iter();
+            let children = children(services, &instance).await?.into_iter();
             // Children may wait for each other.
-            let new = children.filter(|child| seen.insert(child.clone()));
-            open.extend(new.map(|child| (child, Some(id.clone()))));
+            let new = children.filter(|child| seen.insert(child.instance_id.clone()));
+            open.extend(new.map(|child| (child, Some(instance.clone()))));
         }
     }
     if may_begin {
@@ -81,57 +91,56 @@ pub(crate) async fn pause(
 
 /// Resumes instances. Returns those that were paused, or had something held back.
 pub(crate) async fn resume(services: &Services, root: &str, extent: Extent) -> Result<Vec<String>> {
-    if read(services, root).await?.is_none() {
+    let Some(top) = read(services, root).await? else {
         // One that is started and not paused has nothing to resume.
-        return parent_of_running(services, root).await.map(|_| Vec::new());
-    }
-    let mut found = vec![root.to_owned()];
-    let mut seen: HashSet<String> = found.iter().cloned().collect();
+        return running(services, root).await.map(|_| Vec::new());
+    };
+    let mut found = vec![top.incarnation];
+    let mut seen = HashSet::from([root.to_owned()]);
     let mut next = 0;
     while extent == Extent::Tree && next < found.len() {
         let children = children(services, &found[next]).await?.into_iter();
-        found.extend(children.filter(|child| seen.insert(child.clone())));
+        found.extend(children.filter(|child| seen.insert(child.instance_id.clone())));
         next += 1;
     }
     let mut resumed = Vec::new();
     // Children first: as long as the root is paused, an interrupted resumption finds them again.
-    for id in found.into_iter().rev() {
-        let one = again_if_lost(&id, || resume_one(services, &id).boxed());
+    for instance in found.into_iter().rev() {
+        let id = &instance.instance_id;
+        let one = again_if_lost(id, || resume_one(services, &instance).boxed());
         if Box::pin(one).await? {
-            resumed.push(id);
+            resumed.push(instance.instance_id);
         }
     }
     Ok(resumed)
 }
 
-/// Returns the parent of an instance that has not ended. It need not have begun, if its start has
-/// arrived.
+/// Returns an instance that has not ended. It need not have begun, if its start has arrived.
 ///
 /// # Errors
 /// Fails when the instance does not exist or has ended.
-async fn parent_of_running(services: &Services, id: &str) -> Result<Option<String>> {
+async fn running(services: &Services, id: &str) -> Result<Incarnation> {
     let latest = services.container().latest_committed();
     let find = || history::read_instance(&latest, id);
-    let is_there = |found: &Stored<Instance>| {
-        let found = &found.document;
-        found.is_created() || found.paused.is_some()
-    };
+    let is_there = |found: &Stored<Instance>| found.document.is_begun_or_paused();
     let mut found = find().await?.filter(is_there);
     if found.is_none() {
         // The first turn consumes the start, and creates the instance.
-        let start = delivery::queued_start(&latest, id).await?;
+        let starts = delivery::queued_starts(&latest, id).await?;
         found = find().await?.filter(is_there);
         if found.is_none() {
-            let parent = start.map(|start| start.parent);
-            return parent.ok_or_else(|| instances::not_found(id));
+            let start = starts.into_iter().next();
+            let start = start.ok_or_else(|| instances::not_found(id))?;
+            return Ok(Incarnation::started_by(start.parent, id));
         }
     }
     match found.map(|found| found.document) {
-        Some(instance) if !instance.has_more() => Err(Error::Refused(format!(
+        Some(instance) if instance.has_more() => Ok(Incarnation::of(&instance)),
+        Some(instance) => Err(Error::Refused(format!(
             "instance `{id}` has ended: {}",
             instance.status
         ))),
-        found => Ok(found.and_then(|instance| instance.parent_instance_id)),
+        None => Err(instances::not_found(id)),
     }
 }
 
@@ -153,49 +162,56 @@ async fn again_if_lost<'a, T>(
 }
 
 /// Reads an instance that exists or is paused, whether it can be decoded or not.
-async fn read(services: &Services, id: &str) -> Result<Option<Instance>> {
-    let query = Query::<Instance>::in_partition(id);
-    let latest = services.container().latest_committed();
-    let found = latest.query(query).row_by_row().first().await?;
-    let found = found.and_then(|row| match row {
-        Ok(stored) => Some(stored.document),
-        Err(found) => Instance::partial(&found),
-    });
-    Ok(found.filter(|found| found.is_created() || found.paused.is_some()))
+async fn read(services: &Services, id: &str) -> Result<Option<Found>> {
+    let found = found::find(services.container(), id).await?;
+    Ok(found.filter(|found| found.stored.document.is_begun_or_paused()))
 }
 
 /// Returns the sub-orchestrations that an instance waits for and that have not ended, whether they
 /// have started or not.
-async fn children(services: &Services, parent: &str) -> Result<Vec<String>> {
+async fn children(services: &Services, parent: &Incarnation) -> Result<Vec<Incarnation>> {
     let latest = services.container().latest_committed();
-    let Some(found) = history::read_instance(&latest, parent).await? else {
+    let id = &*parent.instance_id;
+    let Some(found) = history::read_instance(&latest, id).await? else {
         return Ok(Vec::new());
     };
     let execution = found.document.current_execution_id;
-    let events = history::read_execution(&latest, parent, execution).await?;
+    let events = history::read_execution(&latest, id, execution).await?;
     let mut children = Vec::new();
-    for child in history::open_children(&events, parent) {
-        if has_not_ended(&latest, parent, &child).await? {
-            children.push(child);
-        }
+    for child in history::open_children(&events, id) {
+        children.extend(not_ended(&latest, id, &child).await?);
+    }
+    // Otherwise they are the children of a later instance.
+    if !children.is_empty() && !found::is_there(&latest, parent).await? {
+        children.clear();
     }
     Ok(children)
 }
 
-/// Returns whether a scheduled child is running or still to start.
-async fn has_not_ended(
+/// Returns a scheduled child that is running or still to start.
+async fn not_ended(
     latest: &ContainerClient<Durable>,
     parent: &str,
     child: &str,
-) -> Result<bool> {
-    if let Some(found) = history::read_instance(latest, child).await? {
-        return Ok(found.document.has_more());
+) -> Result<Option<Incarnation>> {
+    let find = || history::read_instance(latest, child);
+    let is_there = |found: &Stored<Instance>| found.document.is_begun_or_paused();
+    let mut found = find().await?.filter(is_there);
+    if found.is_none() {
+        // In the order of a start: an intent, a message, an instance. One without any was deleted.
+        let starts = delivery::is_start_sent(latest, parent, child).await?
+            || has_messages(latest, child).await?;
+        found = find().await?.filter(is_there);
+        if found.is_none() {
+            let parent = Some(parent.to_owned());
+            return Ok(starts.then(|| Incarnation::started_by(parent, child)));
+        }
     }
-    // In the order of a start: an intent, a message, an instance. One without any was deleted.
-    let starts = delivery::is_start_sent(latest, parent, child).await?
-        || has_messages(latest, child).await?;
-    let found = history::read_instance(latest, child).await?;
-    Ok(found.map_or(starts, |found| found.document.has_more()))
+    let found = found.map(|found| found.document);
+    // The id may have an instance of its own.
+    let is_child = |found: &Instance| found.parent_instance_id.as_deref() == Some(parent);
+    let found = found.filter(|found| found.has_more() && is_child(found));
+    Ok(found.as_ref().map(Incarnation::of))
 }
 
 async fn has_messages(latest: &ContainerClient<Durable>, instance: &str) -> Result<bool> {
@@ -214,18 +230,57 @@ struct Paused {
     may_begin: bool,
 }
 
-/// Pauses an instance, unless it has ended.
+/// Pauses an instance, unless it has ended. Returns `None` if it is not there any more, or was to be
+/// started by a parent that is not.
 async fn pause_one(
     services: &Services,
-    id: &str,
-    parent: Option<String>,
+    instance: &Incarnation,
+    parent: Option<&Incarnation>,
     by: &str,
-) -> Result<Paused> {
-    let execution = services.instances().newest_execution(id);
-    let mut turn = exclusively(services, id, execution).await?;
-    let paused = store_pause(services, &mut turn, parent, by).await;
+) -> Result<Option<Paused>> {
+    let execution = services.instances().newest_execution(&instance.instance_id);
+    let Some(mut turn) = exclusively(services, instance, execution).await? else {
+        return Ok(None);
+    };
+    // A pause that stands still after this check stores nothing once the instance is deleted.
+    let is_awaited = match instance.has_begun() {
+        true => Ok(true),
+        false => is_awaited_by(services, &turn, instance, parent).await,
+    };
+    if !matches!(is_awaited, Ok(true)) {
+        turn.discard(services).await;
+        return is_awaited.map(|_| None);
+    }
+    let paused = store_pause(services, &mut turn, instance.parent.clone(), by).await;
     turn.release(services).await;
-    paused
+    paused.map(Some)
+}
+
+/// Returns whether a locked instance that had not begun has begun since, or is still to start, for this
+/// parent.
+async fn is_awaited_by(
+    services: &Services,
+    turn: &ExclusiveTurn,
+    instance: &Incarnation,
+    parent: Option<&Incarnation>,
+) -> Result<bool> {
+    let latest = services.container().latest_committed();
+    let id = &*instance.instance_id;
+    if !turn.0.instance.document.is_begun_or_paused() {
+        let is_sent = match &instance.parent {
+            Some(parent) => delivery::is_start_sent(&latest, parent, id).await?,
+            None => false,
+        };
+        let starts = delivery::queued_starts(&latest, id).await?;
+        let is_queued = starts.iter().any(|start| start.parent == instance.parent);
+        if !is_sent && !is_queued {
+            return Ok(false);
+        }
+    }
+    match parent {
+        Some(parent) => found::is_there(&latest, parent).await,
+        None => Ok(true),
+    }
 }
 
 async fn store_pause(
@@ -292,15 +347,21 @@ async fn hold_all(services: &Services, turn: &mut ExclusiveTurn) -> Result<bool>
 }
 
 /// Resumes an instance. Returns whether it was paused, or something was held back.
-async fn resume_one(services: &Services, id: &str) -> Result<bool> {
-    let Some(found) = read(services, id).await? else {
+async fn resume_one(services: &Services, instance: &Incarnation) -> Result<bool> {
+    let id = &*instance.instance_id;
+    let found = read(services, id).await?;
+    let Some(found) = found.filter(|found| found.incarnation.is(instance)) else {
         return Ok(false);
     };
+    let current = &found.stored.document;
     // A runtime of a version without pauses may have replaced the instance without its pause.
-    if found.paused.is_none() && !has_held_back(services, id).await? {
+    if current.paused.is_none() && !has_held_back(services, id).await? {
         return Ok(false);
     }
-    let mut turn = exclusively(services, id, found.current_execution_id).await?;
+    let locked = exclusively(services, &found.incarnation, current.current_execution_id).await?;
+    let Some(mut turn) = locked else {
+        return Ok(false);
+    };
     let resumed = release_all(services, &mut turn).await;
     services.instances().forget_pause(id);
     turn.release(services).await;

@@ -16,12 +16,12 @@ use crate::stored::{history, spill};
 pub(super) async fn is_rewindable(
     services: &Services,
     child: &Child,
-    execution: u64,
+    target: Target<'_>,
 ) -> Result<bool> {
-    match latest(services, child).await? {
+    match latest(services, child, target).await? {
         Some(found) if found.status == Status::Failed => Ok(true),
         Some(found) if found.has_more() => {
-            check_reports_to(services, &found, execution).await?;
+            check_reports_to(services, &found, target.execution).await?;
             Ok(false)
         }
         Some(_) | None => Ok(false),
@@ -35,7 +35,7 @@ pub(super) async fn await_children(
     target: Target<'_>,
 ) -> Result<()> {
     for child in std::mem::take(&mut course.children) {
-        match latest(services, &child).await? {
+        match latest(services, &child, target).await? {
             None => course.messages.push(start(child, target)),
             Some(found) if found.status == Status::Completed => {
                 let result = match found.output {
@@ -64,8 +64,13 @@ pub(super) async fn await_children(
 /// Reads the latest state of a child. Returns `None` when it has not started.
 ///
 /// # Errors
-/// Fails when the child has run and was deleted: a new one would repeat its activities.
-async fn latest(services: &Services, child: &Child) -> Result<Option<Instance>> {
+/// Fails when the child has run and was deleted: a new one would repeat its activities. Fails too when
+/// its id has an instance of its own.
+async fn latest(
+    services: &Services,
+    child: &Child,
+    target: Target<'_>,
+) -> Result<Option<Instance>> {
     let latest = services.container().latest_committed();
     let found = history::read_instance(&latest, &child.instance).await?;
     let found = found.map(|stored| stored.document);
@@ -77,7 +82,21 @@ async fn latest(services: &Services, child: &Child) -> Result<Option<Instance>> 
             child.instance
         )));
     }
+    if let Some(found) = &found {
+        check_is_child(found, target.instance)?;
+    }
     Ok(found)
+}
+
+/// Checks that an instance is a child of this parent.
+pub(super) fn check_is_child(instance: &Instance, parent: &str) -> Result<()> {
+    if instance.parent_instance_id.as_deref() == Some(parent) {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "`{}` is not a child of `{parent}` any more; restart `{parent}` instead",
+        instance.instance_id
+    )))
 }
 
 /// Checks that a running child will report its end to this execution of its parent.

@@ -20,13 +20,15 @@ use crate::error::{Error, Result};
 use crate::operate::admin::instances;
 use crate::queue::Services;
 use crate::queue::instances::TurnResult;
-use crate::stored::documents::{Instance, OperatorAction, Status};
+use crate::stored::documents::{Incarnation, Instance, OperatorAction, Status};
+use crate::stored::found::{self, Found};
 use crate::stored::kv::Values;
 use crate::stored::{admission, history};
 use crate::turn::{ExclusiveTurn, commit_course, exclusively};
 pub use restart::Restart;
 pub(crate) use restart::restart;
 
+use children::check_is_child;
 use course::{Course, Target, before_event, before_failure};
 use values::Keys;
 
@@ -64,38 +66,39 @@ pub struct Fork<'a> {
     pub new_instance: &'a str,
 }
 
-/// Rewinds a failed instance; only plans without an operator. With `parent`, its end is sent to that
-/// execution of its parent.
+/// Rewinds a failed instance; only plans without an operator.
 pub(crate) async fn rewind(
     services: &Services,
     instance_id: &str,
-    parent: Option<u64>,
     by: Option<&str>,
 ) -> Result<Rewound> {
-    rewind_below(services, instance_id, parent, by, &[]).await
+    rewind_below(services, instance_id, by, None).await
 }
 
-/// Rewinds an instance below these ones.
+/// Rewinds an instance, below one that is rewound after it.
 async fn rewind_below(
     services: &Services,
     instance_id: &str,
-    parent: Option<u64>,
     by: Option<&str>,
-    above: &[&str],
+    above: Option<&Above<'_>>,
 ) -> Result<Rewound> {
-    if above.contains(&instance_id) {
+    if let Some(above) = above.filter(|above| above.contains(instance_id)) {
         return Err(Error::Refused(format!(
             "`{instance_id}` and its child `{}` wait for each other; restart `{instance_id}` instead",
-            above.last().unwrap_or(&instance_id)
+            above.instance.instance_id
         )));
     }
     let instance = instances::existing(services.container(), instance_id).await?;
     check_failed(&instance)?;
-    if let (None, Some(above)) = (parent, &instance.parent_instance_id) {
-        return Err(Error::Refused(format!(
-            "`{instance_id}` is a sub-orchestration of `{above}`, which has received its failure; \
-             rewind `{above}`, which rewinds its failed children"
-        )));
+    match (above, &instance.parent_instance_id) {
+        (Some(above), _) => check_is_child(&instance, &above.instance.instance_id)?,
+        (None, None) => {}
+        (None, Some(parent)) => {
+            return Err(Error::Refused(format!(
+                "`{instance_id}` is a sub-orchestration of `{parent}`, which has received its failure; \
+                 rewind `{parent}`, which rewinds its failed children"
+            )));
+        }
     }
     let execution = instance.current_execution_id;
     let target = Target {
@@ -104,22 +107,25 @@ async fn rewind_below(
     };
     let events = history::read_execution(services.container(), instance_id, execution).await?;
     let mut course = rewound_course(services, &events, target)?;
-    if let Some(parent) = parent {
-        course.for_parent(parent);
+    if let Some(above) = above {
+        course.for_parent(above.execution);
     }
+    let found = Incarnation::of(&instance);
     let mut failed = Vec::new();
     for child in &course.children {
-        if children::is_rewindable(services, child, target.execution).await? {
+        if children::is_rewindable(services, child, target).await? {
             failed.push(child);
         }
     }
     // After all of them are checked: a refusal must not leave some of them rewound.
     let mut children = Vec::new();
+    let this = Above {
+        instance: &found,
+        execution: target.execution,
+        above,
+    };
     for child in failed {
-        let above = [above, &[instance_id]].concat();
-        let child = &*child.instance;
-        let child =
-            async move { rewind_below(services, child, Some(target.execution), by, &above).await };
+        let child = rewind_below(services, &child.instance, by, Some(&this));
         children.push(Box::pin(child).await?);
     }
     let rewound = Rewound {
@@ -127,27 +133,65 @@ async fn rewind_below(
         ..described(&course, target)
     };
     if let Some(by) = by {
-        commit_rewind(services, course, target, &events, by).await?;
+        commit_rewind(services, course, this, &events, by).await?;
     }
     Ok(rewound)
+}
+
+/// An instance that takes a new course, in this execution, after its failed children have.
+#[derive(Clone, Copy)]
+struct Above<'a> {
+    instance: &'a Incarnation,
+    execution: u64,
+    above: Option<&'a Above<'a>>,
+}
+
+impl Above<'_> {
+    fn contains(&self, id: &str) -> bool {
+        self.instance.instance_id == id || self.above.is_some_and(|above| above.contains(id))
+    }
+
+    /// Checks that the instance is still to be rewound: the end of a child is sent to the execution
+    /// that the rewind starts.
+    async fn check_failed(&self, services: &Services) -> Result<()> {
+        let id = &*self.instance.instance_id;
+        let found = found::find(services.container(), id).await?;
+        let is_failed = |found: &Found| {
+            let now = &found.stored.document;
+            found.incarnation.is(self.instance)
+                && now.status == Status::Failed
+                && now.current_execution_id + 1 == self.execution
+        };
+        match found.is_some_and(|found| is_failed(&found)) {
+            true => Ok(()),
+            false => Err(has_changed(id)),
+        }
+    }
 }
 
 /// Commits the course of a failed execution that has these events.
 async fn commit_rewind(
     services: &Services,
     mut course: Course,
-    target: Target<'_>,
+    this: Above<'_>,
     events: &[Event],
     by: &str,
 ) -> Result<()> {
-    let (id, failed) = (target.instance, target.execution - 1);
+    let (id, failed) = (&*this.instance.instance_id, this.execution - 1);
+    let target = Target {
+        instance: id,
+        execution: this.execution,
+    };
     let restored = values::before(services, id, failed, Keys::changed_by(events)).await?;
-    let turn = exclusively(services, id, failed).await?;
+    let turn = exclusively(services, this.instance, failed).await?;
+    let turn = turn.ok_or_else(|| instances::not_found(id))?;
     commit_or_release(services, turn, target.execution, async |turn| {
         check_failed(&turn.0.instance.document)?;
         if *turn.0.events().unwrap_or_default() != events {
-            let what = format!("instance `{id}` has changed; try again");
-            return Err(Error::Retryable(what));
+            return Err(has_changed(id));
+        }
+        if let Some(above) = this.above {
+            above.check_failed(services).await?;
         }
         let awaiting = Box::pin(children::await_children(services, &mut course, target));
         turn.while_doing(services, awaiting).await?;
@@ -155,6 +199,10 @@ async fn commit_rewind(
         Ok((course, restored, action(by, services.store.now(), what)))
     })
     .await
+}
+
+fn has_changed(id: &str) -> Error {
+    Error::Retryable(format!("instance `{id}` has changed; try again"))
 }
 
 fn rewound_course(services: &Services, events: &[Event], target: Target<'_>) -> Result<Course> {
@@ -208,7 +256,9 @@ pub(crate) async fn fork(
         at.new_instance.clone_into(&mut value.instance_id);
     }
     restored.retain(|_, value| value.is_some());
-    let turn = exclusively(services, at.new_instance, 1).await?;
+    let new = Incarnation::started_by(None, at.new_instance);
+    let turn = exclusively(services, &new, 1).await?;
+    let turn = turn.ok_or_else(|| exists(at.new_instance))?;
     commit_or_release(services, turn, target.execution, async |turn| {
         check_absent(Some(&turn.0.instance.document))?;
         let mut course = course;
@@ -269,12 +319,13 @@ fn check_failed(instance: &Instance) -> Result<()> {
 /// Fails when the instance exists.
 fn check_absent(instance: Option<&Instance>) -> Result<()> {
     match instance.filter(|instance| instance.is_created()) {
-        Some(instance) => Err(Error::Refused(format!(
-            "instance `{}` exists; choose another id",
-            instance.instance_id
-        ))),
+        Some(instance) => Err(exists(&instance.instance_id)),
         None => Ok(()),
     }
+}
+
+fn exists(id: &str) -> Error {
+    Error::Refused(format!("instance `{id}` exists; choose another id"))
 }
 
 fn described(course: &Course, target: Target<'_>) -> Rewound {

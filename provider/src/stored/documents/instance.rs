@@ -158,6 +158,12 @@ impl Instance {
         !self.orchestration_name.is_empty()
     }
 
+    /// Returns whether the document is more than a lock for the first turn: a turn was committed, or the
+    /// instance was paused before.
+    pub(crate) fn is_begun_or_paused(&self) -> bool {
+        self.is_created() || self.paused.is_some()
+    }
+
     /// Returns whether a turn was committed and another one can follow, of this execution or of the
     /// next one.
     pub(crate) fn is_running(&self) -> bool {

@@ -9,6 +9,7 @@ mod chunk;
 mod document_header;
 mod history;
 mod inbox;
+mod incarnation;
 mod instance;
 mod kv;
 mod labels;
@@ -28,6 +29,7 @@ pub use chunk::{Chunk, ChunkKey, Chunked, Spill, SpillKey, Text};
 pub(crate) use document_header::DocumentHeader;
 pub use history::{Execution, ExecutionKey, HistorySegment, HistorySegmentKey, dropped_events};
 pub use inbox::{InboxRecord, InboxRecordKey};
+pub(crate) use incarnation::{Incarnation, IncarnationFields};
 pub use instance::{Hold, HoldCause, Instance, InstanceKey, OperatorAction, Status};
 pub use kv::{
     KeyValue, KeyValueDelta, KeyValueDeltaKey, KeyValueKey, KeyValuePack, KeyValuePackKey,
