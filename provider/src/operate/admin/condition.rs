@@ -113,7 +113,11 @@ impl State {
             Self::NotRunning => !instance.is_running(),
             Self::Fenced { now } => !instance.has_more() || fence::holds(instance, now),
             Self::Ended { before, .. } => has_ended(instance, before),
-            Self::Settled { before } => !instance.is_created() || has_ended(instance, before),
+            Self::Settled { before } => {
+                // `duroxide-cdb` stores no time.
+                let before = before.filter(|_| instance.completed_at.is_some());
+                !instance.is_created() || has_ended(instance, before)
+            }
             Self::Beyond(execution) => instance.current_execution_id > execution,
         }
     }

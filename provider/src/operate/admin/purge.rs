@@ -4,8 +4,8 @@
 //! Another purge continues an interrupted one.
 //!
 //! A root is deleted with its descendants, once all of them have ended: a rewind continues children
-//! before their parents. Each is checked again by the batch that deletes it. The ended child of a running parent is deleted by its
-//! own age, see [`super::ended_children`].
+//! before their parents. The batch that deletes an instance checks it again. The ended child of a
+//! running parent is deleted by its own age, see [`super::ended_children`].
 
 use std::collections::HashSet;
 
@@ -111,8 +111,9 @@ impl Purge {
     /// Deletes up to a hundred ended roots, and up to a hundred ended children of running parents,
     /// with their descendants. Returns `None` when none are left.
     ///
-    /// A child is kept while its parent has ended and is kept, while a message that it has sent is
-    /// undelivered, and while its parent may still start it.
+    /// A tree is kept while one of its instances runs or has ended later than the limit. A child is kept
+    /// while its parent has ended and is kept, while a message that it has sent is undelivered, and
+    /// while its parent may still start it.
     ///
     /// # Errors
     /// Fails when the service does not answer, or an instance keeps changing. Deleted instances
