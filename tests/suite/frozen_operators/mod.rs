@@ -8,7 +8,7 @@ mod site;
 use cdb_provider::Extent;
 use cdb_provider::documents::{Instance, InstanceKey, Status};
 use duroxide::providers::{Provider as _, ProviderAdmin as _, PruneOptions};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::retention::partitions;
 use site::{SECOND, Site};
@@ -53,14 +53,13 @@ async fn end_tree(site: &Site) {
     sleep(SECOND * 5).await;
 }
 
-/// Checks that the instance that was started meanwhile goes on.
-async fn check_below(site: &Site, answers: usize, result: &impl std::fmt::Debug) {
+/// Checks that the instance that was started meanwhile goes on, and that nobody has locked it.
+async fn check_goes_on(site: &Site, id: &str, answers: usize, result: &impl std::fmt::Debug) {
+    let raised = Instant::now();
     site.raise("below").await;
-    assert_eq!(
-        site.end("below").await,
-        "new",
-        "after {answers}: {result:?}"
-    );
+    assert_eq!(site.end(id).await, "new", "after {answers}: {result:?}");
+    let time = raised.elapsed();
+    assert!(time < SECOND * 20, "after {answers}: {time:?}, {result:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +70,7 @@ async fn a_frozen_forced_deletion_keeps_an_instance_that_is_no_child_any_more() 
         let others = delete_and_start_below(site, true);
         let (deleted, others) = site.while_frozen(answers, deletion, others).await;
         if others.is_some() {
-            check_below(site, answers, &deleted).await;
+            check_goes_on(site, "below", answers, &deleted).await;
         }
         others.is_some()
     });
@@ -96,6 +95,26 @@ async fn a_frozen_deletion_keeps_the_start_of_a_recreated_instance() {
     assert!(positions.await > 8);
 }
 
+/// The new instance has ended too.
+#[tokio::test(start_paused = true)]
+async fn a_frozen_deletion_keeps_the_result_of_a_recreated_instance() {
+    let positions = at_every_position(async |site, answers| {
+        end_tree(site).await;
+        let deletion = site.operator.delete_instance("main", false);
+        let others = async {
+            delete_and_start_below(site, false).await;
+            check_goes_on(site, "below", answers, &"it is started").await;
+        };
+        let (deleted, others) = site.while_frozen(answers, deletion, others).await;
+        if others.is_some() {
+            let left = partitions(&site.provider).await;
+            assert!(left.contains("below"), "after {answers}: {deleted:?}");
+        }
+        others.is_some()
+    });
+    assert!(positions.await > 8);
+}
+
 /// A purge, or the retention of a runtime.
 #[tokio::test(start_paused = true)]
 async fn a_frozen_purge_keeps_an_instance_that_is_no_child_any_more() {
@@ -105,7 +124,7 @@ async fn a_frozen_purge_keeps_an_instance_that_is_no_child_any_more() {
         let others = delete_and_start_below(site, false);
         let (purged, others) = site.while_frozen(answers, purge.next_slice(), others).await;
         if others.is_some() {
-            check_below(site, answers, &purged).await;
+            check_goes_on(site, "below", answers, &purged).await;
         }
         others.is_some()
     });
@@ -146,19 +165,29 @@ async fn a_frozen_prune_keeps_the_history_of_a_recreated_instance() {
         let others = async {
             let deleted = site.provider.delete_instance("main", true).await;
             deleted.expect("it is deleted");
-            site.begin("main", "Again", "0").await;
-            sleep(SECOND * 3).await;
-            site.provider.read("main").await.expect("a history").len()
+            site.begin("main", "Again", "2").await;
+            sleep(SECOND * 5).await;
+            kept(site).await
         };
         let pruned = site.operator.prune_executions("main", options);
         let (pruned, before) = site.while_frozen(answers, pruned, others).await;
+        let has_stood_still = before.is_some();
         if let Some(before) = before {
-            let events = site.provider.read("main").await.expect("a history").len();
-            assert_eq!(events, before, "after {answers}: {pruned:?}");
+            assert_eq!(kept(site).await, before, "after {answers}: {pruned:?}");
         }
-        before.is_some()
+        has_stood_still
     });
     assert!(positions.await > 4);
+}
+
+/// Returns the executions of `main`, and the events of the newest one.
+async fn kept(site: &Site) -> (Vec<u64>, usize) {
+    let executions = site.provider.list_executions("main").await;
+    let events = site.provider.read("main").await;
+    (
+        executions.expect("a list"),
+        events.expect("a history").len(),
+    )
 }
 
 /// What a pause creates for a child that has not begun would keep the child of a later tree waiting.
@@ -189,7 +218,7 @@ async fn a_frozen_pause_of_a_tree_pauses_no_other_instance() {
         let others = delete_and_start_below(site, true);
         let (paused, others) = site.while_frozen(answers, pause, others).await;
         if others.is_some() {
-            check_below(site, answers, &paused).await;
+            check_goes_on(site, "below", answers, &paused).await;
         }
         others.is_some()
     });
@@ -204,12 +233,6 @@ async fn delete_and_start_again(site: &Site, force: bool) {
     sleep(SECOND * 3).await;
 }
 
-/// Checks that the tree that was started meanwhile goes on.
-async fn check_main(site: &Site, answers: usize, result: &impl std::fmt::Debug) {
-    site.raise("below").await;
-    assert_eq!(site.end("main").await, "new", "after {answers}: {result:?}");
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_frozen_forced_deletion_keeps_a_recreated_tree() {
     let positions = at_every_position(async |site, answers| {
@@ -218,7 +241,7 @@ async fn a_frozen_forced_deletion_keeps_a_recreated_tree() {
         let others = delete_and_start_again(site, true);
         let (deleted, others) = site.while_frozen(answers, deletion, others).await;
         if others.is_some() {
-            check_main(site, answers, &deleted).await;
+            check_goes_on(site, "main", answers, &deleted).await;
         }
         others.is_some()
     });
@@ -233,7 +256,7 @@ async fn a_frozen_deletion_keeps_a_recreated_tree() {
         let others = delete_and_start_again(site, false);
         let (deleted, others) = site.while_frozen(answers, deletion, others).await;
         if others.is_some() {
-            check_main(site, answers, &deleted).await;
+            check_goes_on(site, "main", answers, &deleted).await;
         }
         others.is_some()
     });
@@ -248,7 +271,7 @@ async fn a_frozen_pause_does_not_pause_a_recreated_tree() {
         let others = delete_and_start_again(site, true);
         let (paused, others) = site.while_frozen(answers, pause, others).await;
         if others.is_some() {
-            check_main(site, answers, &paused).await;
+            check_goes_on(site, "main", answers, &paused).await;
         }
         others.is_some()
     });
@@ -385,6 +408,57 @@ async fn a_purge_keeps_a_tree_whose_rewind_is_under_way() {
             assert!(left.is_empty(), "after {answers}: {left:?}, {purged:?}");
         }
         has_stood_still
+    });
+    assert!(positions.await > 8);
+}
+
+/// `main` has scheduled `below`, and no runtime takes the start.
+async fn schedule_child(site: &Site) {
+    crate::pauses::schedule_child(&site.provider).await;
+    sleep(SECOND * 5).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_pause_leaves_nothing_of_a_child_that_has_not_begun() {
+    let positions = at_every_position(async |site, answers| {
+        site.stop_runtime().await;
+        schedule_child(site).await;
+        let pause = site.operator.pause("main", Extent::Tree, "ada");
+        let others = site.provider.delete_instance("main", true);
+        let (paused, deleted) = site.while_frozen(answers, pause, others).await;
+        let has_stood_still = deleted.is_some();
+        if let Some(deleted) = deleted {
+            deleted.expect("it is deleted");
+            let left = [stored(site, "main").await, stored(site, "below").await];
+            let left: Vec<_> = left.into_iter().flatten().collect();
+            assert!(left.is_empty(), "after {answers}: {left:?}, {paused:?}");
+        }
+        has_stood_still
+    });
+    assert!(positions.await > 12);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_forced_deletion_keeps_a_scheduled_child_of_a_recreated_tree() {
+    let positions = at_every_position(async |site, answers| {
+        site.stop_runtime().await;
+        schedule_child(site).await;
+        let others = async {
+            let _deleted = site.provider.delete_instance("main", true).await;
+            schedule_child(site).await;
+        };
+        let deletion = site.operator.delete_instance("main", true);
+        let (deleted, others) = site.while_frozen(answers, deletion, others).await;
+        if others.is_some() {
+            let time = SECOND * 30;
+            let turn = site
+                .provider
+                .fetch_orchestration_item(time, time, None)
+                .await;
+            let turn = turn.expect("it is readable");
+            assert!(turn.is_some(), "after {answers}: {deleted:?}");
+        }
+        others.is_some()
     });
     assert!(positions.await > 8);
 }

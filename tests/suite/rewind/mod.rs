@@ -282,8 +282,16 @@ async fn fail_with(provider: &CosmosDBProvider, children: u64, failed: &[u64]) {
     };
     let first = item.history.len() as u64 + 1;
     let events = kinds.into_iter().zip(first..).map(event).collect();
+    let mut messages = item.messages.iter();
+    let parent = messages.find_map(|message| match message {
+        WorkItem::StartOrchestration {
+            parent_instance, ..
+        } => parent_instance.clone(),
+        _ => None,
+    });
     let metadata = ExecutionMetadata {
         status: Some("Failed".to_owned()),
+        parent_instance_id: parent,
         ..metadata_of("Wait")
     };
     let execution = item.execution_id;

@@ -82,12 +82,6 @@ async fn rewind_below(
     by: Option<&str>,
     above: Option<&Above<'_>>,
 ) -> Result<Rewound> {
-    if let Some(above) = above.filter(|above| above.contains(instance_id)) {
-        return Err(Error::Refused(format!(
-            "`{instance_id}` and its child `{}` wait for each other; restart `{instance_id}` instead",
-            above.instance.instance_id
-        )));
-    }
     let instance = instances::existing(services.container(), instance_id).await?;
     check_failed(&instance)?;
     match (above, &instance.parent_instance_id) {
@@ -111,19 +105,20 @@ async fn rewind_below(
         course.for_parent(above.execution);
     }
     let found = Incarnation::of(&instance);
+    let this = Above {
+        instance: &found,
+        execution: target.execution,
+        above,
+    };
     let mut failed = Vec::new();
     for child in &course.children {
+        this.check_not_above(&child.instance)?;
         if children::is_rewindable(services, child, target).await? {
             failed.push(child);
         }
     }
     // After all of them are checked: a refusal must not leave some of them rewound.
     let mut children = Vec::new();
-    let this = Above {
-        instance: &found,
-        execution: target.execution,
-        above,
-    };
     for child in failed {
         let child = rewind_below(services, &child.instance, by, Some(&this));
         children.push(Box::pin(child).await?);
@@ -147,8 +142,16 @@ struct Above<'a> {
 }
 
 impl Above<'_> {
-    fn contains(&self, id: &str) -> bool {
-        self.instance.instance_id == id || self.above.is_some_and(|above| above.contains(id))
+    /// Checks that a child of the instance is not one of those above it, or the instance itself.
+    fn check_not_above(&self, child: &str) -> Result<()> {
+        let mut line = std::iter::successors(Some(self), |above| above.above);
+        if line.any(|above| above.instance.instance_id == child) {
+            return Err(Error::Refused(format!(
+                "`{child}` and its child `{}` wait for each other; restart `{child}` instead",
+                self.instance.instance_id
+            )));
+        }
+        Ok(())
     }
 
     /// Checks that the instance is still to be rewound: the end of a child is sent to the execution
