@@ -74,9 +74,10 @@ impl Site {
         self.network.freeze_after(answers, ANY, FROZEN);
         let others = async {
             sleep(ACT).await;
-            match self.network.has_stalled() {
-                true => Some(others.await),
-                false => None,
+            if self.network.has_stalled() {
+                Some(others.await)
+            } else {
+                None
             }
         };
         let ended = tokio::join!(self.network.process(call), others);
@@ -124,9 +125,10 @@ fn activities(is_broken: &Arc<AtomicBool>) -> ActivityRegistry {
         .register("Break", move |_: ActivityContext, input: String| {
             let fails = is_broken.load(Ordering::Relaxed);
             async move {
-                match fails {
-                    true => Err("broken".to_owned()),
-                    false => Ok(input),
+                if fails {
+                    Err("broken".to_owned())
+                } else {
+                    Ok(input)
                 }
             }
         })

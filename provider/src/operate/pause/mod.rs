@@ -243,9 +243,10 @@ async fn pause_one(
         return Ok(None);
     };
     // A pause that stands still after this check stores nothing once the instance is deleted.
-    let is_awaited = match instance.has_begun() {
-        true => Ok(true),
-        false => is_awaited_by(services, &turn, instance, parent).await,
+    let is_awaited = if instance.has_begun() {
+        Ok(true)
+    } else {
+        is_awaited_by(services, &turn, instance, parent).await
     };
     if !matches!(is_awaited, Ok(true)) {
         turn.discard(services).await;

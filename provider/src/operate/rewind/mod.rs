@@ -165,10 +165,10 @@ impl Above<'_> {
                 && now.status == Status::Failed
                 && now.current_execution_id + 1 == self.execution
         };
-        match found.is_some_and(|found| is_failed(&found)) {
-            true => Ok(()),
-            false => Err(has_changed(id)),
+        if found.as_ref().is_some_and(is_failed) {
+            return Ok(());
         }
+        Err(has_changed(id))
     }
 }
 
