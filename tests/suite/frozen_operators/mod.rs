@@ -412,17 +412,13 @@ async fn a_purge_keeps_a_tree_whose_rewind_is_under_way() {
     assert!(positions.await > 8);
 }
 
-/// `main` has scheduled `below`, and no runtime takes the start.
-async fn schedule_child(site: &Site) {
-    crate::pauses::schedule_child(&site.provider).await;
-    sleep(SECOND * 5).await;
-}
-
+/// No runtime takes the start of the child.
 #[tokio::test(start_paused = true)]
 async fn a_frozen_pause_leaves_nothing_of_a_child_that_has_not_begun() {
     let positions = at_every_position(async |site, answers| {
         site.stop_runtime().await;
-        schedule_child(site).await;
+        crate::pauses::schedule_child(&site.provider).await;
+        sleep(SECOND * 5).await;
         let pause = site.operator.pause("main", Extent::Tree, "ada");
         let others = site.provider.delete_instance("main", true);
         let (paused, deleted) = site.while_frozen(answers, pause, others).await;
@@ -436,29 +432,4 @@ async fn a_frozen_pause_leaves_nothing_of_a_child_that_has_not_begun() {
         has_stood_still
     });
     assert!(positions.await > 12);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_frozen_forced_deletion_keeps_a_scheduled_child_of_a_recreated_tree() {
-    let positions = at_every_position(async |site, answers| {
-        site.stop_runtime().await;
-        schedule_child(site).await;
-        let others = async {
-            let _deleted = site.provider.delete_instance("main", true).await;
-            schedule_child(site).await;
-        };
-        let deletion = site.operator.delete_instance("main", true);
-        let (deleted, others) = site.while_frozen(answers, deletion, others).await;
-        if others.is_some() {
-            let time = SECOND * 30;
-            let turn = site
-                .provider
-                .fetch_orchestration_item(time, time, None)
-                .await;
-            let turn = turn.expect("it is readable");
-            assert!(turn.is_some(), "after {answers}: {deleted:?}");
-        }
-        others.is_some()
-    });
-    assert!(positions.await > 8);
 }
