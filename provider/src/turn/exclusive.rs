@@ -141,7 +141,7 @@ pub(crate) async fn exclusively(
 ) -> Result<Option<ExclusiveTurn>> {
     for _ in 0..OPERATOR_ATTEMPTS {
         match attempt(services, instance, execution_id).await? {
-            Attempted::Locked(turn) => return Ok(Some(turn)),
+            Attempted::Locked(turn) => return Ok(Some(*turn)),
             Attempted::Gone => return Ok(None),
             Attempted::Held => tokio::time::sleep(RETRY_PAUSE).await,
         }
@@ -153,7 +153,7 @@ pub(crate) async fn exclusively(
 }
 
 enum Attempted {
-    Locked(ExclusiveTurn),
+    Locked(Box<ExclusiveTurn>),
     Held,
     Gone,
 }
@@ -201,6 +201,6 @@ async fn attempt(
     let turn = lock::lock(store, loaded, token, OPERATOR_LOCK).await?;
     let rejected = None;
     Ok(turn.map_or(Attempted::Held, |turn| {
-        Attempted::Locked(ExclusiveTurn(Turn { rejected, ..turn }, first_due))
+        Attempted::Locked(Box::new(ExclusiveTurn(Turn { rejected, ..turn }, first_due)))
     }))
 }

@@ -108,7 +108,7 @@ async fn rewind_below(
     let this = Above {
         instance: &found,
         execution: target.execution,
-        above,
+        parent: above,
     };
     let mut failed = Vec::new();
     for child in &course.children {
@@ -138,13 +138,13 @@ async fn rewind_below(
 struct Above<'a> {
     instance: &'a Incarnation,
     execution: u64,
-    above: Option<&'a Above<'a>>,
+    parent: Option<&'a Above<'a>>,
 }
 
 impl Above<'_> {
     /// Checks that a child of the instance is not one of those above it, or the instance itself.
     fn check_not_above(&self, child: &str) -> Result<()> {
-        let mut line = std::iter::successors(Some(self), |above| above.above);
+        let mut line = std::iter::successors(Some(self), |above| above.parent);
         if line.any(|above| above.instance.instance_id == child) {
             return Err(Error::Refused(format!(
                 "`{child}` and its child `{}` wait for each other; restart `{child}` instead",
@@ -193,7 +193,7 @@ async fn commit_rewind(
         if *turn.0.events().unwrap_or_default() != events {
             return Err(has_changed(id));
         }
-        if let Some(above) = this.above {
+        if let Some(above) = this.parent {
             above.check_failed(services).await?;
         }
         let awaiting = Box::pin(children::await_children(services, &mut course, target));
