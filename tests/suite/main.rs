@@ -9,7 +9,6 @@ mod background_work;
 mod backlog;
 mod bad_input;
 mod book;
-mod breaker_two;
 mod busy_workers;
 mod cancellations;
 mod circles;

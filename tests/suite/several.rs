@@ -109,7 +109,7 @@ async fn events_of_a_sender_stay_in_order_when_another_runtime_takes_the_instanc
         tokio::time::sleep(Duration::from_millis(10)).await;
         enqueue(&first, named("one")).await;
     };
-    let (((item, token)), ()) = tokio::join!(fetch(&first), send);
+    let ((item, token), ()) = tokio::join!(fetch(&first), send);
     assert!(try_ack(&first, &item, &token, vec![]).await.is_err());
     enqueue(&first, named("two")).await;
     let mut received = Vec::new();

@@ -50,7 +50,10 @@ async fn an_overdue_event_beside_untaken_ones_is_found_when_no_runtime_runs() {
         name: "Go".to_owned(),
         data: String::new(),
     };
-    container.run(due(&go, "go").create()).await.expect("it is stored");
+    container
+        .run(due(&go, "go").create())
+        .await
+        .expect("it is stored");
     let run = account.cdb("doctor").await;
     assert_eq!(run.exit, Exit::Finding, "{}", run.out);
 }

@@ -3,7 +3,6 @@
 //!
 //! `UPDATE_EXPECT=1 cargo test -p cdb-cli` updates the snapshots.
 
-mod breaker_two;
 mod connection;
 mod containers;
 mod copy;

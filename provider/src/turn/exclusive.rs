@@ -201,6 +201,9 @@ async fn attempt(
     let turn = lock::lock(store, loaded, token, OPERATOR_LOCK).await?;
     let rejected = None;
     Ok(turn.map_or(Attempted::Held, |turn| {
-        Attempted::Locked(Box::new(ExclusiveTurn(Turn { rejected, ..turn }, first_due)))
+        Attempted::Locked(Box::new(ExclusiveTurn(
+            Turn { rejected, ..turn },
+            first_due,
+        )))
     }))
 }
