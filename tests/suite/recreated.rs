@@ -74,15 +74,15 @@ async fn recreate(workers: usize, old: &str, new: &str) {
     let client = Client::new(Arc::new(backend.provider().await));
     let began = Began::default();
     let runtime = runtime(&provider, &began, workers).await;
-    let begun = client.start_orchestration("main", "Steps", old).await;
-    begun.expect("it is started");
+    let first = client.start_orchestration("main", "Steps", old).await;
+    first.expect("it is started");
     sleep(SECOND * 5).await;
     let deleted = client.delete_instance("main", true).await;
     deleted.expect("it is deleted");
     began.lock().expect("no panic").clear();
     let started = Instant::now();
-    let begun = client.start_orchestration("main", "Steps", new).await;
-    begun.expect("it is started");
+    let second = client.start_orchestration("main", "Steps", new).await;
+    second.expect("it is started");
     let all = new.split(' ').count();
     while began.lock().expect("no panic").len() < all {
         sleep(SECOND / 4).await;

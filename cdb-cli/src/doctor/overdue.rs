@@ -29,10 +29,10 @@ pub(super) async fn at_instances(
     let mut pages = container.query(overdue).pages();
     let mut known = BTreeMap::<String, Option<Instance>>::new();
     while let Some(page) = pages.next_page().await? {
-        let messages = Vec::from_iter(page.into_iter().map(|stored| stored.document));
+        let messages: Vec<_> = page.into_iter().map(|stored| stored.document).collect();
         let ids = messages.iter().map(|message| &message.instance_id);
-        let new = BTreeSet::from_iter(ids.filter(|id| !known.contains_key(*id)).cloned());
-        let keys = Vec::from_iter(new.iter().map(|id| InstanceKey::new(&**id)));
+        let new: BTreeSet<_> = ids.filter(|id| !known.contains_key(*id)).cloned().collect();
+        let keys: Vec<_> = new.iter().map(|id| InstanceKey::new(&**id)).collect();
         let found = container.read_many(&keys).await?;
         let found = found.into_iter().map(|found| Some(found?.document));
         known.extend(new.into_iter().zip(found));

@@ -255,6 +255,20 @@ async fn an_export_continues_at_its_cursor() {
     nothing.complains("there is no interrupted export");
 }
 
+#[tokio::test]
+async fn an_export_that_fails_before_its_first_page_leaves_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("all.jsonl");
+    let account = Account::start().await;
+    let mistyped = export(&account, &file, &["--container", "duroxid"]).await;
+    assert_eq!(mistyped.exit, Exit::Service, "{mistyped:?}");
+    assert!(!file.exists());
+    let exported = export(&account, &file, &[]).await;
+    assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
+    let again = export(&account, &file, &[]).await;
+    again.complains("exists: continue its export with --resume, name another file, or delete it");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_exported_instance_continues_on_another_account() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -143,7 +143,7 @@ pub(super) async fn hold(services: &Services, turn: &mut Turn, reason: Reason) {
                 counter!("cdb.provider.instances.held", "cause" => cause).increment(1);
             }
             let (orchestration, version) = (hold.orchestration, hold.version);
-            tracing::error!(instance = %id, cause, orchestration, version, event, "the code of this process cannot execute the instance, which waits for other code");
+            tracing::error!(instance = %id, cause, orchestration, version, event, "the code of this process cannot execute the instance, which is held for other code");
         }
         Err(error) => {
             tracing::warn!(instance = %id, %error, "cannot store why an instance is held");

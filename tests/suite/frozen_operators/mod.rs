@@ -23,7 +23,7 @@ async fn at_every_position(test: impl AsyncFn(&Site, usize) -> bool) -> usize {
         let Some(site) = Site::open().await else {
             return usize::MAX;
         };
-        let has_stood_still = test(&site, answers).await;
+        let has_stood_still = Box::pin(test(&site, answers)).await;
         site.close().await;
         if !has_stood_still {
             return answers;

@@ -71,6 +71,7 @@ impl Site {
         call: impl Future<Output = T>,
         others: impl Future<Output = U>,
     ) -> (T, Option<U>) {
+        let (call, others) = (Box::pin(call), Box::pin(others));
         self.network.freeze_after(answers, ANY, FROZEN);
         let others = async {
             sleep(ACT).await;

@@ -119,26 +119,27 @@ impl ExportArgs {
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
         let container = self.container()?;
-        let (mut file, feed) = if self.resume {
+        let (resumed, feed) = if self.resume {
             let (file, cursor) = ExportFile::resume(file, self.source())?;
-            (file, container.resume_change_feed(cursor))
+            (Some(file), container.resume_change_feed(cursor))
         } else {
-            (
-                ExportFile::create(file, self.source())?,
-                container.change_feed(FeedStart::Beginning),
-            )
+            refuse_existing(file)?;
+            (None, container.change_feed(FeedStart::Beginning))
         };
         let mut feed = feed.page_size(PAGE);
-        loop {
-            let documents = feed.next_documents().await?;
-            if documents.is_empty() {
-                break;
-            }
+        let mut documents = feed.next_documents().await?;
+        // An export that fails before its first page leaves no file.
+        let mut file = match resumed {
+            Some(file) => file,
+            None => ExportFile::create(file, self.source())?,
+        };
+        while !documents.is_empty() {
             // Before the next page, because the answer reports the last one.
             if file.exported.documents > 0 {
                 console.progress(file.exported.to_string())?;
             }
             file.append(&documents, feed.cursor())?;
+            documents = feed.next_documents().await?;
         }
         console.answer(&file.finish()?)?;
         Ok(Exit::Ok)
@@ -279,6 +280,18 @@ fn progress_file(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".progress");
     name.into()
+}
+
+/// # Errors
+/// When the file exists.
+fn refuse_existing(path: &Path) -> Result<(), Failure> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let name = path.display();
+    Err(Failure::usage(format!(
+        "{name} exists: continue its export with --resume, name another file, or delete it"
+    )))
 }
 
 /// # Errors
