@@ -260,8 +260,10 @@ async fn an_export_that_fails_before_its_first_page_leaves_no_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("all.jsonl");
     let account = Account::start().await;
-    let mistyped = export(&account, &file, &["--container", "duroxid"]).await;
-    assert_eq!(mistyped.exit, Exit::Service, "{mistyped:?}");
+    let fault = Fault::once(Effect::error(400, 0)).on(OperationKind::Feed);
+    account.emulator.inject(fault);
+    let failed = export(&account, &file, &[]).await;
+    assert_eq!(failed.exit, Exit::Service, "{failed:?}");
     assert!(!file.exists());
     let exported = export(&account, &file, &[]).await;
     assert_eq!(exported.exit, Exit::Ok, "{exported:?}");

@@ -124,6 +124,8 @@ impl ExportArgs {
             (Some(file), container.resume_change_feed(cursor))
         } else {
             refuse_existing(file)?;
+            // That of an older export does not belong to the new file.
+            remove_progress(&progress_file(file))?;
             (None, container.change_feed(FeedStart::Beginning))
         };
         let mut feed = feed.page_size(PAGE);
@@ -156,15 +158,12 @@ struct ExportFile {
 
 impl ExportFile {
     fn create(path: &Path, source: Source) -> Result<Self, Failure> {
-        let file = Self {
+        Ok(Self {
             out: new_file(path)?,
             progress_file: progress_file(path),
             source,
             exported: Exported::default(),
-        };
-        // That of an older export does not belong to the new file.
-        file.remove_progress()?;
-        Ok(file)
+        })
     }
 
     /// Opens the file of an interrupted export, and cuts off what was written after its last
@@ -228,16 +227,16 @@ impl ExportFile {
 
     /// Removes the progress: the export is complete.
     fn finish(self) -> Result<Exported, Failure> {
-        self.remove_progress()?;
+        remove_progress(&self.progress_file)?;
         Ok(self.exported)
     }
+}
 
-    fn remove_progress(&self) -> io::Result<()> {
-        match fs::remove_file(&self.progress_file) {
-            // A new export, and that of an empty container, has none.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        }
+fn remove_progress(file: &Path) -> io::Result<()> {
+    match fs::remove_file(file) {
+        // A new export, and that of an empty container, has none.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 

@@ -8,11 +8,12 @@ use cdb_model::Timestamp;
 use parking_lot::Mutex;
 
 use crate::stored::documents::OrchestratorItem;
+use crate::timing::MOMENT;
 
 /// The entries from which on old ones are removed.
 const MANY: usize = 1_024;
 
-/// The last reservation of each instance.
+/// The last reservation of each instance, or the message that is due after it.
 #[derive(Debug, Default)]
 pub(crate) struct Reservations(Mutex<Last>);
 
@@ -25,6 +26,7 @@ struct Last {
 
 #[derive(Clone, Copy, Debug)]
 struct Reserved {
+    /// From when on a later message may be due for all.
     until: Timestamp,
     /// Whether a later message is not reserved.
     is_over: bool,
@@ -44,9 +46,14 @@ impl Reservations {
         if let Some(before) = before.filter(|before| before.until > now)
             && (before.is_over || !is_local)
         {
-            before.is_over = true;
+            let visible_at = message.visible_at.max(before.until);
+            // The store sorts by due times alone.
+            *before = Reserved {
+                until: visible_at + MOMENT,
+                is_over: true,
+            };
             return OrchestratorItem {
-                visible_at: message.visible_at.max(before.until),
+                visible_at,
                 ..message
             };
         }
@@ -55,7 +62,7 @@ impl Reservations {
         }
         let message = message.reserved(now);
         if let Some(until) = message.reserved_until() {
-            last.note(&message.instance_id, until, now);
+            last.note(&message.instance_id, until + MOMENT, now);
         }
         message
     }
@@ -96,7 +103,7 @@ mod tests {
             let now = start + Duration::from_millis(10) * u32::try_from(number).unwrap_or(0);
             let placed = reservations.place(message(1, now), *is_local, now);
             let at = (placed.visible_at, placed.due_at());
-            assert!(at >= last && at.1 >= last.1, "{number}: {at:?} {last:?}");
+            assert!(at.0 > last.0 && at.1 >= last.1, "{number}: {at:?} {last:?}");
             last = at;
         }
         // The reservations are over.
