@@ -1,7 +1,7 @@
 //! Removes documents of an instance's partition: all of them, or those of some executions.
 //!
 //! Each batch deletes the versions that were read, and those were read of the instance that is to be
-//! removed: see [`Condition`](super::condition::Condition). When a document has changed, or an answer
+//! removed: see [`Condition`]. When a document has changed, or an answer
 //! was lost, the partition is read again: it tells what is left.
 
 use std::collections::BTreeSet;
