@@ -16,7 +16,7 @@ use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, Either2, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use tokio::time::sleep;
 
-use crate::harness::{eventually, next_turn, no_activities};
+use crate::harness::{end_within, eventually, next_turn, no_activities};
 use crate::network::{CREATE, Kind, Network};
 use crate::warnings::Warnings;
 
@@ -105,7 +105,7 @@ impl Desk {
     }
 
     async fn output(&self, instance: &str) -> String {
-        let ended = self.client.wait_for_orchestration(instance, SECOND * 600);
+        let ended = end_within(&self.client, instance, SECOND * 600);
         match ended.await {
             Ok(OrchestrationStatus::Completed { output, .. }) => output,
             other => panic!("`{instance}` has not completed: {other:?}"),
@@ -314,7 +314,7 @@ async fn an_awaited_event_passes_those_for_which_there_is_no_room() {
     sleep(SECOND * 150).await;
     let queued = desk.client.enqueue_event("i", "Gate", "open").await;
     queued.expect("it is queued");
-    let ended = desk.client.wait_for_orchestration("i", SECOND * 2).await;
+    let ended = end_within(&desk.client, "i", SECOND * 2).await;
     let ended = ended.expect("it ends in time");
     assert!(
         matches!(&ended, OrchestrationStatus::Completed { output, .. } if output == "open"),

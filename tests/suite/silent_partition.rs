@@ -227,7 +227,10 @@ async fn a_partition_that_throttles_a_kind_of_requests_delays_only_its_own_insta
                 return;
             };
             println!("{share} of {kinds:?}: others after {sound:?}, all after {all:?}");
-            assert!(sound <= Duration::from_secs(2), "{kinds:?}: {sound:?}");
+            assert!(
+                sound <= Duration::from_secs(2),
+                "{share} of {kinds:?}: {sound:?}"
+            );
             assert!(all <= Duration::from_secs(90), "{kinds:?}: {all:?}");
         }
     }

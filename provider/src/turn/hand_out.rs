@@ -6,6 +6,7 @@ use std::pin::pin;
 
 use duroxide::providers::{OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
+use tokio::time::Instant;
 
 use super::renew;
 use crate::error::{Error, Result};
@@ -30,7 +31,7 @@ pub(super) async fn begin(
     guard: Guard<'_, Instances>,
     mut turn: Turn,
 ) -> Result<Option<Fetched>> {
-    let search = std::time::Instant::now();
+    let search = Instant::now().into_std();
     // The request for the lock was slow. The runtime expects its full time.
     let is_old = turn.lasts_less_than(services.store.now(), turn.lock_time / 4 * 3);
     if is_old && matches!(renew::extend(services, &mut turn).await, Ok(false)) {

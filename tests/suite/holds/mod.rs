@@ -177,7 +177,7 @@ impl Shop {
 
     /// Waits for the end of an instance, at most this long.
     async fn end_within(&self, id: &str, time: Duration) -> Result<String, ErrorDetails> {
-        let ended = self.client.wait_for_orchestration(id, time).await;
+        let ended = crate::harness::end_within(&self.client, id, time).await;
         match ended.unwrap_or_else(|error| panic!("{id} does not end in time: {error}")) {
             OrchestrationStatus::Completed { output, .. } => Ok(output),
             OrchestrationStatus::Failed { details, .. } => Err(details),
