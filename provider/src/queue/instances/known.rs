@@ -56,6 +56,16 @@ struct Pending {
     answered_at: Option<Instant>,
 }
 
+impl Pending {
+    /// Returns whether a read of the partition, which was sent at a time, finds the message unless it is
+    /// consumed. A read leaves out what is due later. A write whose answer came later may have arrived
+    /// after the read.
+    fn is_found_by(&self, read_at: tokio::time::Instant) -> bool {
+        let at = read_at.into_std();
+        self.due <= at && self.answered_at.is_none_or(|answered| answered <= at)
+    }
+}
+
 /// The reason why this process cannot process an instance: its start has not arrived, it needs
 /// another version or other code, or its documents cannot be decoded.
 #[derive(Clone, Copy, Debug)]
@@ -156,13 +166,9 @@ impl KnownInstance {
         });
     }
 
-    /// Forgets the messages that a read of the partition, which was sent at a time, would have found. A
-    /// write whose answer came later may have arrived after the read.
+    /// Forgets the messages that a read of the partition, which was sent at a time, would have found.
     fn forget_before(&mut self, read_at: tokio::time::Instant) {
-        let at = read_at.into_std();
-        self.retain(|pending| {
-            pending.due > at || pending.message.seen_at > read_at || pending.answered_at > Some(at)
-        });
+        self.retain(|pending| pending.message.seen_at > read_at || !pending.is_found_by(read_at));
     }
 
     /// Clears what a finished attempt has handled. Keeps what arrived since.
@@ -208,16 +214,16 @@ impl KnownInstance {
     }
 
     /// Returns the messages that the next turn may take: those that are due at `now` and were seen
-    /// after `read_at`. A message whose write was under way then is one of them: a later one must not
-    /// pass it, and the commit finds out whether it is consumed.
+    /// after `read_at`, or that a read at that time does not find. The latter may be consumed, which
+    /// the commit finds out; a later message must not pass them.
     pub(crate) fn due_messages(
         &self,
         now: Instant,
         read_at: Option<tokio::time::Instant>,
     ) -> Vec<Message> {
-        let read = read_at.map(tokio::time::Instant::into_std);
         let due = self.pending.iter().filter(|pending| {
-            let is_fresh = Some(pending.message.seen_at) >= read_at || pending.answered_at > read;
+            let is_fresh = read_at
+                .is_none_or(|read| pending.message.seen_at >= read || !pending.is_found_by(read));
             pending.due <= now && is_fresh
         });
         for_next_turn(due.map(|pending| &pending.message))
@@ -489,8 +495,12 @@ impl Work for Instances {
 
 #[cfg(test)]
 mod tests {
+    use cdb_model::ETag;
+    use duroxide::providers::WorkItem;
+
     use super::MessageKind::{Cancellation, Other, Start};
     use super::*;
+    use crate::stored::documents::OrchestratorItem;
 
     const NOW: Timestamp = Timestamp::from_secs(1000);
 
@@ -562,6 +572,38 @@ mod tests {
             Instances::accepts(&Some(filter), Offer::Backoff(&known))
         };
         assert!(supports("0.1.32") && !supports("0.1.31"));
+    }
+
+    #[test]
+    fn a_message_that_was_not_due_at_the_read_is_not_passed_by_a_later_one() {
+        let read_at = tokio::time::Instant::now();
+        let ms = Duration::from_millis;
+        let mut known = KnownInstance::default();
+        let mut note = |due_after: u64, seen_before: u64, answered_at: Instant| {
+            let document = OrchestratorItem {
+                instance_id: "i".to_owned(),
+                cause: due_after.to_string(),
+                visible_at: NOW + ms(due_after),
+                ..OrchestratorItem::default()
+            };
+            let seen_at = read_at - ms(seen_before);
+            let item = WorkItem::CancelInstance {
+                instance: "i".to_owned(),
+                reason: String::new(),
+            };
+            let message = Message::written(document, item, ETag::new("1"), seen_at).unwrap();
+            let due = (read_at + ms(due_after)).into_std();
+            known.note(message, due, Some(answered_at));
+        };
+        let read = read_at.into_std();
+        note(54, 900, read - ms(600));
+        note(56, 300, read + ms(100));
+        let due = known.due_messages((read_at + ms(60)).into_std(), Some(read_at));
+        let due: Vec<_> = due
+            .iter()
+            .map(|due| due.stored.document.visible_at)
+            .collect();
+        assert_eq!(due, [NOW + ms(54), NOW + ms(56)]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::attempt::Attempt;
 use super::cache::CachedInstance;
 use super::known::{Instances, KnownInstance, Readiness};
-use super::message::{MAX_MESSAGES, Message, Parent};
+use super::message::{MAX_MESSAGES, Message, Parent, sort};
 use super::reservations::Reservations;
 use super::room::Room;
 use super::turn::{Left, Turn};
@@ -269,6 +269,10 @@ impl InstanceQueue {
             {
                 turn.messages.push(late.clone());
             }
+        }
+        // Cancellations come first otherwise.
+        if turn.instance.document.held.is_none() {
+            sort(&mut turn.messages);
         }
     }
 
