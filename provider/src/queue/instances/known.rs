@@ -31,8 +31,9 @@ pub(crate) struct KnownInstance {
     /// Whether the store may have messages that came before pending ones. The next attempt reads them:
     /// otherwise an event would be received before an earlier one.
     lacks_messages: bool,
-    /// The time from which on the partition must be searched for messages.
-    search_at: Option<Instant>,
+    /// The times from which on the partition must be searched for messages. A search does not find
+    /// what is due later.
+    search_at: BTreeSet<Instant>,
     /// Counts search requests, so that a request during an attempt is not cleared with the
     /// attempt's result.
     searches: u64,
@@ -126,7 +127,7 @@ impl KnownInstance {
     /// Requests a search of the partition from a time on.
     pub(crate) fn search(&mut self, at: Instant) {
         self.searches += 1;
-        self.search_at = Some(self.search_at.map_or(at, |earlier| earlier.min(at)));
+        self.search_at.insert(at);
     }
 
     /// Forgets all messages, because they may have changed.
@@ -177,7 +178,7 @@ impl KnownInstance {
         self.forget_holder();
         self.full = None;
         if self.searches == attempt.searches {
-            self.search_at = None;
+            self.search_at.retain(|at| *at > attempt.at);
         }
     }
 
@@ -190,7 +191,11 @@ impl KnownInstance {
             self.attempt_ended(attempt);
             self.lacks_messages = true;
         }
-        self.search(attempt.at + full.pause);
+        let at = attempt.at + full.pause;
+        // Each of a thousand early events comes here.
+        if self.search_at.first().is_none_or(|first| *first > at) {
+            self.search(at);
+        }
         self.full = Some(full);
     }
 
@@ -227,6 +232,12 @@ impl KnownInstance {
             pending.due <= now && is_fresh
         });
         for_next_turn(due.map(|pending| &pending.message))
+    }
+
+    /// Returns whether the store may have messages, due at `now`, that are not known and may come before
+    /// known ones.
+    pub(crate) fn lacks_some(&self, now: Instant) -> bool {
+        self.lacks_messages || self.search_at.first().is_some_and(|at| *at <= now)
     }
 
     /// Returns whether messages are due at `now`, stale ones included.
@@ -367,7 +378,7 @@ impl Work for Instances {
         let pending = known.pending.iter();
         let pending = pending.filter(|pending| !known.has_no_room(pending.message.queue()));
         let due = pending.map(|pending| pending.due);
-        due.chain(known.search_at).min()
+        due.chain(known.search_at.first().copied()).min()
     }
 
     fn accepts(filter: &Self::Capability, offer: Offer<'_, Self>) -> bool {
@@ -406,16 +417,14 @@ impl Work for Instances {
         let mut messages = known.due_messages(now, read_at);
         // Messages that were seen before the history was read may be consumed.
         let is_stale = messages.is_empty() && known.has_due(now);
-        let is_incomplete = known.lacks_messages;
-        let search_at = known.search_at;
         Attempt {
             cached: known.cached.clone(),
-            search: is_stale || is_incomplete || search_at.is_some_and(|at| at <= now),
+            search: is_stale || known.lacks_some(now),
             others: split_off_others(&mut messages),
             messages,
             execution: known.execution,
             presence: known.presence,
-            is_polled: known.search_at.is_none()
+            is_polled: known.search_at.is_empty()
                 && known
                     .pending
                     .iter()
@@ -440,7 +449,7 @@ impl Work for Instances {
 
     fn is_forgettable(known: &KnownInstance) -> bool {
         known.pending.is_empty()
-            && known.search_at.is_none()
+            && known.search_at.is_empty()
             && known.execution.is_none()
             && known.presence == Presence::Unknown
             && known.cached.is_none()
@@ -604,6 +613,19 @@ mod tests {
             .map(|due| due.stored.document.visible_at)
             .collect();
         assert_eq!(due, [NOW + ms(54), NOW + ms(56)]);
+    }
+
+    #[test]
+    fn a_search_for_a_message_that_is_due_later_outlives_an_earlier_one() {
+        let now = Instant::now();
+        let later = now + Duration::from_millis(50);
+        let mut known = KnownInstance::default();
+        known.search(now);
+        known.search(later);
+        let attempt = Instances::attempt(&known, now);
+        known.attempt_ended(&attempt);
+        assert_eq!(Instances::due(&known), Some(later));
+        assert!(!known.lacks_some(now) && known.lacks_some(later));
     }
 
     #[test]

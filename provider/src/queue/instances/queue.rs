@@ -4,7 +4,6 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use cdb_coordination::Runs;
 use cdb_model::{ItemId, Timestamp};
@@ -128,9 +127,10 @@ impl InstanceQueue {
         });
     }
 
-    /// Notes that an instance may have messages after a delay, so that its partition is searched
+    /// Notes that an instance may have messages that are due at a time, so that its partition is searched
     /// then.
-    pub(crate) fn recheck(&self, instance_id: &str, execution: Option<u64>, after: Duration) {
+    pub(crate) fn recheck(&self, instance_id: &str, execution: Option<u64>, due_at: Timestamp) {
+        let after = due_at.since(self.store.now());
         if after > MESSAGE_KEPT {
             return;
         }
@@ -246,7 +246,8 @@ impl InstanceQueue {
         }
         let (read_at, now) = (history.read_at, Instant::now().into_std());
         let due = self.read(&turn.instance.document.instance_id, |known| {
-            Some(known.due_messages(now, read_at))
+            let knows_all = !known.lacks_some(now);
+            knows_all.then(|| known.due_messages(now, read_at))
         });
         let taken = turn.messages.clone();
         let mut room = None;
