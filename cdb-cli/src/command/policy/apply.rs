@@ -63,7 +63,7 @@ impl Apply<'_> {
         if created {
             model.create(database.clone(), name).await?;
         }
-        let mut comparison = Comparison::with_live(&database, name, model).await?;
+        let mut comparison = Comparison::for_change(&database, name, model).await?;
         comparison.created = created && comparison.differences.is_empty();
         if comparison.differences.is_empty() {
             console.answer(&comparison)?;
@@ -92,7 +92,7 @@ impl Apply<'_> {
         if !options.no_wait {
             wait_for_index(&database, name, console).await?;
         }
-        let remaining = Comparison::with_live(&database, name, model).await?;
+        let remaining = Comparison::for_change(&database, name, model).await?;
         console.answer(&remaining)?;
         Ok(remaining.exit(options.add_only))
     }
