@@ -43,6 +43,9 @@ pub(super) struct Comparison {
     /// Whether this command created the container.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub created: bool,
+    /// The name of the operator who has changed the container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// What a dry run would have done with a missing container.
     #[serde(skip_serializing_if = "Option::is_none")]
     would: Option<&'static str>,
@@ -160,6 +163,7 @@ impl Comparison {
             indexing_progress: None,
             removal: None,
             created: false,
+            by: None,
             would: None,
         }
     }
