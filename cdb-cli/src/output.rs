@@ -234,32 +234,39 @@ mod tests {
         assert_eq!(short("abcd", 4), "abcd");
     }
 
+    /// Returns both streams of a command that reports progress and answers, or fails.
+    fn streams(overwrites: bool, fails: bool) -> (String, String) {
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        let terminal = Terminal {
+            overwrites,
+            ..Terminal::default()
+        };
+        let mut console = Console::new(&mut out, &mut err, false, terminal, "cdb");
+        for progress in ["1 %", "1 %", "2 %"] {
+            console.progress(progress.to_owned()).unwrap();
+        }
+        if fails {
+            console.failure(&Failure::usage("no")).unwrap();
+        } else {
+            console.answer(&"done").unwrap();
+        }
+        (
+            String::from_utf8(out).unwrap(),
+            String::from_utf8(err).unwrap(),
+        )
+    }
+
     #[test]
     fn progress_is_shown_on_a_terminal_only_and_ends_before_the_answer() {
-        for (overwrites, shown, failed) in
-            [(true, "\r1 %\x1b[K\r2 %\x1b[K", "\n"), (false, "", "2 %\n")]
-        {
-            for fails in [false, true] {
-                let (mut out, mut err) = (Vec::new(), Vec::new());
-                let terminal = Terminal {
-                    overwrites,
-                    ..Terminal::default()
-                };
-                let mut console = Console::new(&mut out, &mut err, false, terminal, "cdb");
-                console.progress("1 %".to_owned()).unwrap();
-                console.progress("1 %".to_owned()).unwrap();
-                console.progress("2 %".to_owned()).unwrap();
-                let end = if fails {
-                    console.failure(&Failure::usage("no")).unwrap();
-                    format!("{failed}cdb: no\n")
-                } else {
-                    console.answer(&"done").unwrap();
-                    let erased = if overwrites { "\r\x1b[K" } else { "" };
-                    erased.to_owned()
-                };
-                assert_eq!(String::from_utf8(err).unwrap(), [shown, &end].concat());
-                assert_eq!(out, if fails { &b""[..] } else { b"done\n" });
-            }
+        let shown = "\r1 %\x1b[K\r2 %\x1b[K";
+        for (overwrites, fails, out, err) in [
+            (true, false, "done\n", format!("{shown}\r\x1b[K")),
+            (true, true, "", format!("{shown}\ncdb: no\n")),
+            (false, false, "done\n", String::new()),
+            (false, true, "", "2 %\ncdb: no\n".to_owned()),
+        ] {
+            let expected = (out.to_owned(), err);
+            assert_eq!(streams(overwrites, fails), expected, "{overwrites} {fails}");
         }
     }
 }

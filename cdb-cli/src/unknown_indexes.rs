@@ -4,13 +4,14 @@
 use std::fmt;
 
 use cdb_client::Difference;
-use cdb_model::{Container, DocumentShape, PolicyDifference};
+use cdb_model::{Container, DocumentShape, IndexingPolicy, PolicyDifference};
 use cdb_provider::coordination::ChangeFeedState;
 use cdb_provider::documents::Durable;
 use cdb_work::Work;
 use serde::Serialize;
 
 use crate::model::Model;
+use crate::output::counted;
 
 /// The most indexes that the text form names.
 const NAMED: usize = 5;
@@ -19,7 +20,7 @@ const NAMED: usize = 5;
 pub(crate) const REMEDY: &str = "if a program stores document types of its own here, use the command of that program, `cdb_cli::run::<ITS_CONTAINER>(name)`; \
      otherwise {cdb} policy apply lists and removes the indexes";
 
-/// The indexes of a live policy whose paths the model does not have.
+/// The indexes and exclusions of a live policy whose paths the model does not have.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct UnknownIndexes(Vec<String>);
@@ -34,9 +35,10 @@ impl UnknownIndexes {
     pub(crate) fn split_off(model: &Model, differences: &mut Vec<Difference>) -> Self {
         let mut unknown = Vec::new();
         if has_only_types_of_this_project(model) {
-            differences.retain(|difference| match index(difference) {
-                Some(index) => {
-                    unknown.push(index);
+            let policy = &model.definition.indexing_policy;
+            differences.retain(|difference| match setting(difference, policy) {
+                Some(setting) => {
+                    unknown.push(setting);
                     false
                 }
                 None => true,
@@ -46,15 +48,22 @@ impl UnknownIndexes {
     }
 }
 
-/// Returns the index that no query of the model needs; `None` for other differences, and for the path
-/// `/*`, which indexes the documents of this project too.
-fn index(difference: &Difference) -> Option<String> {
+/// Returns the index that no query of the model needs, or the exclusion of a path that the model does not
+/// have; `None` for other differences, and for the path `/*`, which indexes the documents of this project
+/// too.
+fn setting(difference: &Difference, model: &IndexingPolicy) -> Option<String> {
     match difference {
         Difference::Indexing(PolicyDifference::SuperfluousPath(path)) if path != "/*" => {
             Some(path.clone())
         }
         Difference::Indexing(PolicyDifference::SuperfluousComposite(paths)) => {
             Some(format!("({paths})"))
+        }
+        Difference::Indexing(PolicyDifference::SuperfluousExclusion(path)) => {
+            let excluded = path.trim_end_matches(['*', '?']);
+            let mut indexed = model.included_paths.iter();
+            let is_unknown = !indexed.any(|included| included.path.starts_with(excluded));
+            is_unknown.then(|| format!("excluded {path}"))
         }
         _ => None,
     }
@@ -81,10 +90,10 @@ impl fmt::Display for UnknownIndexes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (count, first) = (self.0.len(), self.0.iter().take(NAMED));
         let first: Vec<&str> = first.map(String::as_str).collect();
-        let what = if count == 1 { "index" } else { "indexes" };
         write!(
             f,
-            "{count} {what} of paths that this command does not know: {}",
+            "{} of paths that this command does not know: {}",
+            counted(count as u64, "index setting"),
             first.join(", ")
         )?;
         match count.saturating_sub(NAMED) {

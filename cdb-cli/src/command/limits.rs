@@ -130,7 +130,7 @@ pub(crate) async fn run(
         LimitsCommand::Set(set) => {
             provider
                 .set_limit(set.rule(), &set.options.operator.by)
-                .await?
+                .await?;
         }
         LimitsCommand::Remove { select, options } if options.dry_run => {
             let planned = provider.plan_remove_limit(select).await?;

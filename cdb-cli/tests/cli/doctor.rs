@@ -102,6 +102,8 @@ struct Parcel {
     instance_id: String,
     #[document(index)]
     carrier: String,
+    #[document(unindexed)]
+    note: Option<String>,
 }
 
 /// A container of a program with orchestrations and a type of its own.
@@ -119,7 +121,8 @@ async fn indexes_of_types_that_the_command_does_not_know_are_no_finding() {
     let container = account.container::<Parcels>().await;
     let run = account.cdb("doctor").await;
     assert_eq!(run.exit, Exit::Ok, "{run:?}");
-    let unknown = "1 index of paths that this command does not know: /carrier/?";
+    let unknown =
+        "2 index settings of paths that this command does not know: /carrier/?, excluded /note/*";
     run.prints(&format!("ok       policy       the policy has {unknown}\n"));
     run.prints(
         "→ if a program stores document types of its own here, use the command of that program",
@@ -138,11 +141,12 @@ async fn indexes_of_types_that_the_command_does_not_know_are_no_finding() {
     let parcel = Parcel {
         instance_id: "order-1".to_owned(),
         carrier: "bike".to_owned(),
+        note: None,
     };
     container.run(parcel.create()).await.expect("it is stored");
     let run = account.cdb("doctor").await;
     assert_eq!(run.exit, Exit::Ok, "{run:?}");
-    run.prints("/carrier/?; the container holds documents of the types `parcel`");
+    run.prints("excluded /note/*; the container holds documents of the types `parcel`");
     let own = account
         .run(&Cli::<Parcels>::new("duroxide"), "doctor")
         .await;

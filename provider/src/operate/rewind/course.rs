@@ -397,7 +397,7 @@ fn start_again(started: &Event, events: &[Event], target: Target<'_>) -> Option<
         execution_id: target.execution,
     };
     // duroxide records them again, in front of the others, when it runs the first turn.
-    let mut recorded = Vec::from_iter(events.iter().filter_map(queued));
+    let mut recorded: Vec<_> = events.iter().filter_map(queued).collect();
     let carried = carry_forward_events.iter().flatten();
     let carried = carried.filter(|(name, data)| {
         let at = recorded.iter().position(|event| *event == (name, data));

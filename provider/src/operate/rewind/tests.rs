@@ -219,7 +219,7 @@ fn a_carried_event_arrives_again_once() {
         WorkItem::QueueMessage { data, .. } => Some(&**data),
         _ => None,
     });
-    assert_eq!(Vec::from_iter(events), ["carried", "carried"]);
+    assert_eq!(events.collect::<Vec<_>>(), ["carried", "carried"]);
 }
 
 #[test]
