@@ -15,6 +15,7 @@ use crate::queue::instances::{Content, Instances, Message, Turn, release};
 use crate::queue::local_queue::Guard;
 use crate::stored::Store;
 use crate::stored::documents::Instance;
+use crate::stored::history::UNKNOWN_VERSION;
 use crate::stored::spill::{self, ReadUnderLock};
 use crate::timing::{HELD_BACKOFF, UNREADABLE_BACKOFF};
 
@@ -161,7 +162,7 @@ fn item(turn: &Turn) -> OrchestrationItem {
         instance: instance.instance_id.clone(),
         orchestration_name: name,
         execution_id: instance.current_execution_id,
-        version: version.unwrap_or_else(|| "unknown".to_owned()),
+        version: version.unwrap_or_else(|| UNKNOWN_VERSION.to_owned()),
         history,
         messages: turn
             .messages
