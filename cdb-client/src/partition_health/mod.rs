@@ -77,8 +77,8 @@ pub struct PartitionHealth {
     circuits: Mutex<HashMap<PhysicalPartitionId, Known>>,
     /// Those of partitions that failed over alone, or whose region did not answer.
     endpoints: Mutex<HashMap<PhysicalPartitionId, RangeEndpoints>>,
-    /// Whether a partition has failed since the partitions were listed: it may have been split.
-    may_be_split: AtomicBool,
+    /// Whether a partition has failed again since the partitions were listed.
+    is_doubtful: AtomicBool,
 }
 
 /// The regions of a physical partition, as far as they differ from those of the account.
@@ -244,10 +244,9 @@ impl PartitionHealth {
         others.any(|(_, known)| known.is_closed(classes))
     }
 
-    /// Returns `true` once after each failure of a partition while others answer. A partition that was
-    /// split need not answer that it is gone.
+    /// Returns `true` once after a repeated failure: a split partition need not answer that it is gone.
     pub(crate) fn takes_new_list(&self) -> bool {
-        self.may_be_split.swap(false, Ordering::Relaxed)
+        self.is_doubtful.swap(false, Ordering::Relaxed)
     }
 
     /// Follows a new list of the partitions.
@@ -310,7 +309,9 @@ impl PartitionHealth {
             && self.others_answer(range, &[])
         {
             tracing::warn!(%range, ?backoff, "a physical partition does not answer");
-            self.may_be_split.store(true, Ordering::Relaxed);
+            // A listing is expensive: not for a short silence.
+            self.is_doubtful
+                .fetch_or(backoff > FIRST, Ordering::Relaxed);
         }
     }
 

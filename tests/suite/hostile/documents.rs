@@ -1,7 +1,7 @@
 //! Documents that do not match their types, and foreign documents.
 
 use cdb_provider::Extent;
-use duroxide::providers::{Provider as _, PruneOptions};
+use duroxide::providers::{Provider as _, ProviderAdmin as _, PruneOptions};
 use duroxide::{Event, EventKind};
 use serde_json::json;
 
@@ -229,5 +229,25 @@ async fn an_unreadable_intent_counts_as_the_start_of_a_child() {
     .await;
     let paused = provider.pause("parent", Extent::Tree, "ada").await;
     assert_eq!(paused.expect("they are paused"), ["parent", "child"]);
+    env.stop().await;
+}
+
+#[tokio::test]
+async fn an_instance_whose_start_is_no_message_is_deleted_by_force() {
+    let env = TestEnv::without_runtime().await;
+    let Some(raw) = Raw::of(&env) else { return };
+    // The first text is no JSON; the second document is no message.
+    for change in [
+        |start: &mut serde_json::Value| start["workItem"] = "{no message".into(),
+        |start: &mut serde_json::Value| start["workItem"] = 5.into(),
+    ] {
+        env.begin("taker", "Taker", "").await;
+        raw.damage("taker", "orch_queue", change).await;
+        env.raise("taker", "Go", "on").await;
+        let deleted = env.provider.delete_instance("taker", true).await;
+        deleted.expect("it is deleted");
+        let left = raw.documents("taker").await;
+        assert!(left.is_empty(), "{left:?}");
+    }
     env.stop().await;
 }

@@ -11,7 +11,7 @@ use duroxide::providers::WorkItem;
 use super::fence;
 use super::row::Row;
 use crate::error::Result;
-use crate::stored::documents::{Durable, Incarnation, Instance};
+use crate::stored::documents::{Durable, Incarnation, Instance, NEVER};
 use crate::stored::found;
 
 /// What must be true of an instance, or nothing is removed.
@@ -143,19 +143,40 @@ fn has_ended(instance: &Instance, before: Option<Timestamp>) -> bool {
 /// Returns whether messages of this parent alone, or without a parent, start an instance. Nobody knows
 /// the parent of a start that cannot be read, and no turn will take it.
 fn is_started_by(parent: Option<&str>, rows: &[Row]) -> bool {
-    let items = rows.iter().filter_map(|row| match &row.document {
-        Some(Durable::OrchestratorItem(item)) => serde_json::from_str(item.work_item.header()).ok(),
-        _ => None,
-    });
-    let mut parents = items.filter_map(|item| match item {
-        WorkItem::StartOrchestration {
-            parent_instance, ..
-        } => Some(parent_instance),
-        _ => None,
-    });
-    let is_parent = |of: Option<String>| of.as_deref() == parent;
-    match parents.next() {
-        Some(first) => is_parent(first) && parents.all(is_parent),
-        None => parent.is_none() && rows.iter().any(|row| row.document.is_none()),
+    let starts = rows.iter().filter_map(Start::of);
+    let (mut parents, mut is_unreadable) = (Vec::new(), false);
+    for start in starts {
+        match start {
+            Start::By(parent) => parents.push(parent),
+            Start::Unreadable => is_unreadable = true,
+        }
+    }
+    if parents.is_empty() {
+        return parent.is_none() && is_unreadable;
+    }
+    parents.iter().all(|of| of.as_deref() == parent)
+}
+
+/// A document that may start an instance.
+enum Start {
+    By(Option<String>),
+    Unreadable,
+}
+
+impl Start {
+    fn of(row: &Row) -> Option<Self> {
+        let item = match &row.document {
+            None => return Some(Self::Unreadable),
+            Some(Durable::OrchestratorItem(item)) => item,
+            Some(_) => return None,
+        };
+        let is_trace = item.visible_at == NEVER;
+        match serde_json::from_str(item.work_item.header()) {
+            Ok(WorkItem::StartOrchestration {
+                parent_instance, ..
+            }) => Some(Self::By(parent_instance)),
+            Ok(_) => None,
+            Err(_) => (!is_trace).then_some(Self::Unreadable),
+        }
     }
 }

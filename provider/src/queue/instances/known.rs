@@ -12,6 +12,7 @@ use duroxide::providers::DispatcherCapabilityFilter;
 use super::attempt::{Attempt, Presence};
 use super::cache::CachedInstance;
 use super::message::{Message, MessageKind, for_next_turn, split_off_others};
+use super::pending::Pending;
 use super::room::Full;
 use super::turn::{Left, Turn};
 use super::version::supports;
@@ -45,26 +46,6 @@ pub(crate) struct KnownInstance {
     pub(crate) history: Option<Arc<Vec<Event>>>,
     unfit: Option<Unfit>,
     full: Option<Full>,
-}
-
-/// A pending message.
-#[derive(Debug)]
-struct Pending {
-    message: Message,
-    due: Instant,
-    /// When the answer to its write arrived, if this process wrote the message. A poll has found the
-    /// others, so that other runtimes know them too.
-    answered_at: Option<Instant>,
-}
-
-impl Pending {
-    /// Returns whether a read of the partition, which was sent at a time, finds the message unless it is
-    /// consumed. A read leaves out what is due later. A write whose answer came later may have arrived
-    /// after the read.
-    fn is_found_by(&self, read_at: tokio::time::Instant) -> bool {
-        let at = read_at.into_std();
-        self.due <= at && self.answered_at.is_none_or(|answered| answered <= at)
-    }
 }
 
 /// The reason why this process cannot process an instance: its start has not arrived, it needs

@@ -6,6 +6,7 @@ mod known;
 pub(crate) mod lock;
 mod message;
 mod new_message;
+mod pending;
 mod poll;
 mod queue;
 pub(crate) mod release;
