@@ -9,7 +9,7 @@ mod circuit;
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -246,7 +246,7 @@ impl PartitionHealth {
 
     /// Returns `true` once after a repeated failure: a split partition need not answer that it is gone.
     pub(crate) fn takes_new_list(&self) -> bool {
-        self.is_doubtful.swap(false, Ordering::Relaxed)
+        self.is_doubtful.swap(false, Relaxed)
     }
 
     /// Follows a new list of the partitions.
@@ -309,9 +309,8 @@ impl PartitionHealth {
             && self.others_answer(range, &[])
         {
             tracing::warn!(%range, ?backoff, "a physical partition does not answer");
-            // A listing is expensive: not for a short silence.
-            self.is_doubtful
-                .fetch_or(backoff > FIRST, Ordering::Relaxed);
+            // Not after a short silence.
+            self.is_doubtful.fetch_or(backoff > FIRST, Relaxed);
         }
     }
 
