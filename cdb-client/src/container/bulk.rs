@@ -10,10 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_PARTITION_KEY_BYTES};
-use cdb_model::{
-    BatchOperation, BulkBatch, Container, PartitionKey, PartitionKeyValue, PreparedOperation,
-};
+use cdb_model::limits::MAX_BATCH_OPERATIONS;
+use cdb_model::{BatchOperation, BulkBatch, Container, PartitionKey, PreparedOperation};
 use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -318,7 +316,9 @@ fn group(
 
 fn locate(operation: &PreparedOperation, map: &RangeMap) -> Result<(PhysicalPartitionId, Vec<u8>)> {
     let key = &operation.partition;
-    check_length(key)?;
+    // The service would refuse it together with all operations of its request
+    // (azure-sdk-for-java#49409).
+    key.check_length().map_err(Error::key_too_long)?;
     let range = map
         .locate(key)
         .ok_or_else(|| Error::configuration(format!("partition key {key} cannot be hashed")))?;
@@ -331,24 +331,6 @@ fn addressed(operation: &PreparedOperation) -> Result<Vec<u8>> {
         partition_key: operation.partition.to_header(),
     })
     .map_err(Error::encode)
-}
-
-/// Refuses a key that the service would refuse together with all operations of its request
-/// (azure-sdk-for-java#49409).
-fn check_length(key: &PartitionKey) -> Result<()> {
-    let longest = key.values().iter().map(|value| match value {
-        PartitionKeyValue::String(text) => text.len(),
-        _ => 0,
-    });
-    match longest.max() {
-        Some(bytes) if bytes > MAX_PARTITION_KEY_BYTES => Err(Error::new(
-            ErrorKind::BadRequest,
-            format!(
-                "a partition key has {bytes} bytes, the service allows {MAX_PARTITION_KEY_BYTES}"
-            ),
-        )),
-        _ => Ok(()),
-    }
 }
 
 impl Chunk {
