@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cdb_model::limits::MAX_BATCH_OPERATIONS;
+use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 use cdb_model::{BatchOperation, BulkBatch, Container, PartitionKey, PreparedOperation};
 use futures::future::join_all;
 use serde::Serialize;
@@ -326,11 +326,23 @@ fn locate(operation: &PreparedOperation, map: &RangeMap) -> Result<(PhysicalPart
 }
 
 fn addressed(operation: &PreparedOperation) -> Result<Vec<u8>> {
-    serde_json::to_vec(&Addressed {
+    let json = serde_json::to_vec(&Addressed {
         operation: &operation.operation,
         partition_key: operation.partition.to_header(),
     })
-    .map_err(Error::encode)
+    .map_err(Error::encode)?;
+    // With the brackets of the array.
+    let bytes = json.len() + 2;
+    if bytes > MAX_REQUEST_BYTES {
+        let id = &operation.id;
+        return Err(Error::new(
+            ErrorKind::TooLarge,
+            format!(
+                "the operation on `{id}` has {bytes} bytes in a bulk, the service allows {MAX_REQUEST_BYTES} per request; send it with `run`"
+            ),
+        ));
+    }
+    Ok(json)
 }
 
 impl Chunk {
