@@ -21,7 +21,7 @@ use crate::timestamp::Timestamp;
 /// An `f32` is not one: many numbers that other programs store are read as one `f32`. Use `f64` for a
 /// number that filters compare; it reads and writes every stored number as it is.
 ///
-/// Derive it for an enum of unit variants and for a newtype. For another type that keeps the
+/// Derive it for an enum of unit variants, each with its own stored name, and for a newtype. For another type that keeps the
 /// promise, implement it: `impl Scalar for Colour {}`.
 ///
 /// ```
