@@ -25,8 +25,11 @@ use crate::command::work::WorkArgs;
 
 /// Inspects and manages documents and orchestrations on Azure Cosmos DB, and runs an emulator.
 ///
-/// Exit codes: 0 success; 1 a finding, such as a difference; 2 wrong usage; 3 the service refused a
-/// request or cannot be reached.
+/// Exit codes: 0 success; 1 a finding, such as a difference or an instance that does not exist; 2 wrong
+/// usage, such as a change without --yes; 3 the service refused a request or cannot be reached, or the
+/// container does not exist.
+///
+/// The answer is on standard output; remarks, errors and, on a terminal, progress are on standard error.
 #[derive(Debug, Parser)]
 #[command(name = "cdb", version)]
 pub(crate) struct Args {

@@ -10,7 +10,37 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Console, counted, short, table};
 use crate::view::instances::Row;
 
-/// The options `--yes` and `--dry-run`.
+/// The name of an operator whom nothing names.
+pub(crate) const UNKNOWN: &str = "unknown";
+
+/// The name of the operator.
+#[derive(Debug, Args)]
+pub(crate) struct Operator {
+    /// Who makes the change, for the record and the JSON answer; by default the user of this machine
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = if cfg!(windows) { "USERNAME" } else { "USER" },
+        hide_env = true,
+        default_value = UNKNOWN
+    )]
+    pub(crate) by: String,
+}
+
+/// The options of a change that needs no confirmation, because it loses nothing.
+#[derive(Debug, Args)]
+pub(crate) struct Unconfirmed {
+    /// Make the change, as without the option: nothing is lost by it
+    #[arg(long, conflicts_with = "dry_run")]
+    yes: bool,
+    /// Show the plan and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) operator: Operator,
+}
+
+/// The options of a change that needs a confirmation.
 #[derive(Debug, Args)]
 pub(crate) struct Confirmation {
     /// Make the change; without it the command only shows the plan
@@ -19,6 +49,8 @@ pub(crate) struct Confirmation {
     /// Show the plan and change nothing
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    pub(crate) operator: Operator,
     /// Change only what a plan with this digest covers, and nothing if other items match now
     #[arg(long, value_name = "DIGEST", requires = "yes")]
     planned: Option<String>,
@@ -173,7 +205,7 @@ impl fmt::Display for Plan {
         writeln!(f, "would {} {what}", self.action)?;
         let cells = |row: &Row| {
             vec![
-                row.status.to_string(),
+                row.state.clone(),
                 short(&row.orchestration, 40),
                 short(&row.id, 120),
             ]

@@ -67,6 +67,7 @@ mod remedy;
 mod restart;
 mod time;
 mod token;
+mod unknown_indexes;
 mod view;
 mod wait_for_port;
 mod whole_file;

@@ -81,10 +81,11 @@ impl<'a> Console<'a> {
 
     /// Writes the failure of the command to standard error, as text or, with `--json`, as JSON.
     pub(crate) fn failure(&mut self, failure: &Failure) -> io::Result<()> {
-        self.end_progress()?;
         if self.json {
+            self.end_progress()?;
             return writeln!(self.err, "{}", failure.json(self.program));
         }
+        self.keep_progress()?;
         let program = format!("{}:", self.program);
         let program = if self.terminal.color_err {
             color::error(&program)
@@ -111,28 +112,38 @@ impl<'a> Console<'a> {
         writeln!(self.err, "{}", sanitized(text))
     }
 
-    /// Reports progress: on a terminal in one line that is overwritten, elsewhere in one line per
-    /// change.
+    /// Reports progress on a terminal, in one line that is overwritten. Elsewhere only a failure reports
+    /// it: a file with both streams would have the result twice.
     pub(crate) fn progress(&mut self, text: String) -> io::Result<()> {
         if text == self.progress {
             return Ok(());
         }
-        if self.terminal.overwrites {
-            // `\x1b[K` erases the rest of a longer previous text.
-            write!(self.err, "\r{text}\x1b[K")?;
-        } else {
-            writeln!(self.err, "{text}")?;
-        }
         self.progress = text;
+        if !self.terminal.overwrites {
+            return Ok(());
+        }
+        // `\x1b[K` erases the rest of a longer previous text.
+        write!(self.err, "\r{}\x1b[K", self.progress)?;
         self.err.flush()
     }
 
+    /// Erases the progress line. The answer says how far the command has come.
     fn end_progress(&mut self) -> io::Result<()> {
         if self.terminal.overwrites && !self.progress.is_empty() {
-            writeln!(self.err)?;
+            write!(self.err, "\r\x1b[K")?;
+            self.err.flush()?;
         }
         self.progress.clear();
         Ok(())
+    }
+
+    /// Keeps the progress line, in front of a failure.
+    fn keep_progress(&mut self) -> io::Result<()> {
+        match (self.progress.is_empty(), self.terminal.overwrites) {
+            (true, _) => Ok(()),
+            (false, true) => writeln!(self.err),
+            (false, false) => writeln!(self.err, "{}", self.progress),
+        }
     }
 }
 
@@ -223,19 +234,39 @@ mod tests {
         assert_eq!(short("abcd", 4), "abcd");
     }
 
-    #[test]
-    fn progress_on_a_terminal_overwrites_its_line_and_ends_before_the_answer() {
+    /// Returns both streams of a command that reports progress and answers, or fails.
+    fn streams(overwrites: bool, fails: bool) -> (String, String) {
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let terminal = Terminal {
-            overwrites: true,
+            overwrites,
             ..Terminal::default()
         };
         let mut console = Console::new(&mut out, &mut err, false, terminal, "cdb");
-        console.progress("1 %".to_owned()).unwrap();
-        console.progress("1 %".to_owned()).unwrap();
-        console.progress("2 %".to_owned()).unwrap();
-        console.answer(&"done").unwrap();
-        assert_eq!(String::from_utf8(err).unwrap(), "\r1 %\x1b[K\r2 %\x1b[K\n");
-        assert_eq!(out, b"done\n");
+        for progress in ["1 %", "1 %", "2 %"] {
+            console.progress(progress.to_owned()).unwrap();
+        }
+        if fails {
+            console.failure(&Failure::usage("no")).unwrap();
+        } else {
+            console.answer(&"done").unwrap();
+        }
+        (
+            String::from_utf8(out).unwrap(),
+            String::from_utf8(err).unwrap(),
+        )
+    }
+
+    #[test]
+    fn progress_is_shown_on_a_terminal_only_and_ends_before_the_answer() {
+        let shown = "\r1 %\x1b[K\r2 %\x1b[K";
+        for (overwrites, fails, out, err) in [
+            (true, false, "done\n", format!("{shown}\r\x1b[K")),
+            (true, true, "", format!("{shown}\ncdb: no\n")),
+            (false, false, "done\n", String::new()),
+            (false, true, "", "2 %\ncdb: no\n".to_owned()),
+        ] {
+            let expected = (out.to_owned(), err);
+            assert_eq!(streams(overwrites, fails), expected, "{overwrites} {fails}");
+        }
     }
 }

@@ -100,7 +100,7 @@ impl Program {
         };
         let mut console = Console::new(out, err, args.json, terminal, &program);
         let leaf = leaf(&matches);
-        if is_anonymous(leaf) {
+        if is_anonymous(leaf) && RECORDED.contains(&&*path(&matches)) {
             let remark = "the record of this change will say `unknown`; pass --by NAME";
             // Standard error is only for remarks and errors: the change itself goes on.
             let _ = console.remark(remark);
@@ -217,7 +217,25 @@ fn leaf(matches: &ArgMatches) -> &ArgMatches {
         .map_or(matches, |(_, inner)| leaf(inner))
 }
 
-/// Whether a command records its operator, whose name is not known.
+/// The commands whose changes are stored with the name of the operator.
+const RECORDED: [&str; 6] = [
+    "instances fork",
+    "instances pause",
+    "instances restart",
+    "instances rewind",
+    "limits remove",
+    "limits set",
+];
+
+/// Returns the names of the subcommands, from the outermost to the innermost.
+fn path(matches: &ArgMatches) -> String {
+    match matches.subcommand() {
+        None => String::new(),
+        Some((name, inner)) => format!("{name} {}", path(inner)).trim_end().to_owned(),
+    }
+}
+
+/// Whether a change is made by an operator whose name is not known.
 fn is_anonymous(leaf: &ArgMatches) -> bool {
     let is_plan = leaf
         .try_get_one::<bool>("dry_run")

@@ -15,6 +15,7 @@ use duroxide::{
 };
 use tokio::time::{Instant, sleep};
 
+use crate::harness::end_within;
 use crate::network::{Kind, Network};
 use crate::retention::partitions;
 
@@ -87,7 +88,7 @@ impl Running {
     }
 
     pub(crate) async fn fails(&self, instance: &str) {
-        let ended = self.client.wait_for_orchestration(instance, SECOND * 60);
+        let ended = end_within(&self.client, instance, SECOND * 60);
         let ended = ended.await.expect("it ends");
         let has_failed = matches!(ended, OrchestrationStatus::Failed { .. });
         assert!(has_failed, "`{instance}`: {ended:?}");

@@ -258,6 +258,18 @@ pub(crate) async fn end_of(client: &Client, instance: &str) -> OrchestrationStat
     ended.unwrap_or_else(|error| panic!("{instance} does not end: {error}"))
 }
 
+/// Waits for the end of an instance for at most this time, which may be simulated. The client's own
+/// timeout is of the system's clock.
+pub(crate) async fn end_within(
+    client: &Client,
+    instance: &str,
+    limit: Duration,
+) -> Result<OrchestrationStatus, ClientError> {
+    let ended = client.wait_for_orchestration(instance, Duration::from_secs(86_400));
+    let ended = tokio::time::timeout(limit, ended).await;
+    ended.unwrap_or(Err(ClientError::Timeout))
+}
+
 /// Waits for a turn and locks it. Returns it with its token and attempt.
 pub(crate) async fn next_turn(
     provider: &impl Provider,

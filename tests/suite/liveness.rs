@@ -14,7 +14,7 @@ use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use tokio::time::Instant;
 
-use crate::harness::{next_activity, next_turn, no_activities};
+use crate::harness::{end_within, next_activity, next_turn, no_activities};
 use crate::network::Network;
 use crate::several::{ack, enqueue, event, start};
 
@@ -235,13 +235,13 @@ async fn slow_loads_in_vain_leave_a_dispatcher_for_others() {
     let slow = Arc::new(slow);
     let runtime = Runtime::start_with_options(slow, no_activities(), known.build(), options).await;
     // Each instance is loaded once, and then after pauses of 1 to 60 s.
-    tokio::time::sleep(Duration::from_secs(170)).await;
+    tokio::time::sleep(Duration::from_secs(200)).await;
     for number in 0..6 {
         tokio::time::sleep(Duration::from_secs(7)).await;
         let instance = format!("new-{number}");
         let started = client.start_orchestration(&instance, "Once", "").await;
         started.expect("it is started");
-        let ended = client.wait_for_orchestration(&instance, SOON).await;
+        let ended = end_within(&client, &instance, SOON).await;
         assert!(
             matches!(ended, Ok(OrchestrationStatus::Completed { .. })),
             "{instance}: {ended:?}"

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cdb_client::HttpRequest;
 use cdb_emulator::OperationKind;
 use cdb_provider::CosmosDBProvider;
-use cdb_provider::documents::OrchestratorItem;
+use cdb_provider::documents::{InstanceKey, OrchestratorItem};
 use cdb_provider::model::Query;
 use cdb_tests::Backend;
 use duroxide::providers::Provider as _;
@@ -16,7 +16,7 @@ use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{Client, Either2, OrchestrationContext, OrchestrationRegistry, OrchestrationStatus};
 use tokio::time::sleep;
 
-use crate::harness::{eventually, next_turn, no_activities};
+use crate::harness::{end_within, eventually, next_turn, no_activities};
 use crate::network::{CREATE, Kind, Network};
 use crate::warnings::Warnings;
 
@@ -105,7 +105,7 @@ impl Desk {
     }
 
     async fn output(&self, instance: &str) -> String {
-        let ended = self.client.wait_for_orchestration(instance, SECOND * 600);
+        let ended = end_within(&self.client, instance, SECOND * 600);
         match ended.await {
             Ok(OrchestrationStatus::Completed { output, .. }) => output,
             other => panic!("`{instance}` has not completed: {other:?}"),
@@ -132,6 +132,7 @@ fn takers() -> OrchestrationRegistry {
         .register("Alike", alike)
         .register("Idle", idle)
         .register("Gated", gated)
+        .register("Slow", slow)
         .build()
 }
 
@@ -173,6 +174,14 @@ async fn at_once(ctx: OrchestrationContext, input: String) -> Result<String, Str
 /// Ends when it is raised an event, and takes none of the queue.
 async fn idle(ctx: OrchestrationContext, _: String) -> Result<String, String> {
     Ok(ctx.schedule_wait("Go").await)
+}
+
+/// Takes an event every 20 seconds.
+async fn slow(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    loop {
+        ctx.schedule_timer(SECOND * 20).await;
+        ctx.dequeue_event("Orders").await;
+    }
 }
 
 /// Takes an event of another queue.
@@ -314,7 +323,7 @@ async fn an_awaited_event_passes_those_for_which_there_is_no_room() {
     sleep(SECOND * 150).await;
     let queued = desk.client.enqueue_event("i", "Gate", "open").await;
     queued.expect("it is queued");
-    let ended = desk.client.wait_for_orchestration("i", SECOND * 2).await;
+    let ended = end_within(&desk.client, "i", SECOND * 2).await;
     let ended = ended.expect("it ends in time");
     assert!(
         matches!(&ended, OrchestrationStatus::Completed { output, .. } if output == "open"),
@@ -378,6 +387,38 @@ async fn events_that_wait_for_room_cost_few_requests() {
         more_others <= others + 10,
         "{more_others} instead of {others}"
     );
+    desk.close().await;
+}
+
+/// While events wait in the store, each one that is taken makes room for the next. A load finds it, and
+/// the next load, which finds the execution full, reads all messages (`docs/limits.md`).
+#[tokio::test(start_paused = true)]
+async fn an_event_taken_slowly_costs_two_loads_while_others_wait_in_the_store() {
+    const TAKEN: u32 = 10;
+    let desk = Desk::open().await;
+    let charged = async |instance: &str| {
+        let key = InstanceKey::new(instance);
+        let found = desk.provider.container().read(&key).await;
+        let found = found.expect("it is read").expect("it exists");
+        found.document.request_units.expect("a charge")
+    };
+    let mut costs = Vec::new();
+    for count in [40, 80, 130, 400] {
+        let name = format!("slow-{count}");
+        desk.begin(&name, "Slow", "").await;
+        for _ in 0..count {
+            desk.queue(&name, "x").await;
+        }
+        sleep(SECOND * 70).await;
+        let before = charged(&name).await;
+        sleep(SECOND * 20 * TAKEN).await;
+        let cost = (charged(&name).await - before) / f64::from(TAKEN);
+        println!("{count} events: {cost:.0} RU for each one taken, with a timer");
+        costs.push(cost);
+        let deleted = desk.client.delete_instance(&name, true).await;
+        deleted.expect("it is deleted");
+    }
+    assert!(costs[0] < 65.0 && costs[3] < 650.0, "{costs:?}");
     desk.close().await;
 }
 

@@ -17,7 +17,7 @@ use duroxide::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::harness::next_turn;
+use crate::harness::{end_within, next_turn};
 use crate::several::{enqueue, start};
 use crate::work_items::{metadata_of, started};
 
@@ -89,7 +89,7 @@ async fn recreate(workers: usize, old: &str, new: &str) {
         let took = started.elapsed();
         assert!(took < BOUND, "{workers} workers, {old}: {took:?}");
     }
-    let ended = client.wait_for_orchestration("main", SECOND * 300).await;
+    let ended = end_within(&client, "main", SECOND * 300).await;
     match ended.expect("it ends") {
         OrchestrationStatus::Completed { output, .. } => assert_eq!(output, new),
         other => panic!("{other:?}"),

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::CosmosDBProvider;
 use cdb_tests::Backend;
 use duroxide::providers::{OrchestrationItem, Provider, ProviderError, WorkItem};
@@ -92,9 +93,8 @@ async fn changes_of_another_runtime_are_loaded() {
     backend.stop().await;
 }
 
-/// The first event is reserved for a runtime that has lost the instance, and the second is not.
-#[tokio::test(start_paused = true)]
-async fn events_of_a_sender_stay_in_order_when_another_runtime_takes_the_instance() {
+/// Two runtimes. The first sends an event that is reserved for itself, and has lost the instance.
+async fn with_a_reserved_event() -> (Backend, CosmosDBProvider, CosmosDBProvider) {
     let backend = Backend::start_simulated().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
     enqueue(&first, start("shared")).await;
@@ -103,7 +103,6 @@ async fn events_of_a_sender_stay_in_order_when_another_runtime_takes_the_instanc
     enqueue(&second, event("shared")).await;
     let (item, token) = fetch(&second).await;
     ack(&second, &item, &token).await;
-    let named = |data: &str| event_of("shared", "Event", data);
     let send = async {
         // The first runtime waits for work, and still has the instance in its cache.
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -111,18 +110,48 @@ async fn events_of_a_sender_stay_in_order_when_another_runtime_takes_the_instanc
     };
     let ((item, token), ()) = tokio::join!(fetch(&first), send);
     assert!(try_ack(&first, &item, &token, vec![]).await.is_err());
-    enqueue(&first, named("two")).await;
+    (backend, first, second)
+}
+
+fn named(data: &str) -> WorkItem {
+    event_of("shared", "Event", data)
+}
+
+/// Takes turns of "shared" until it has received so many events. Returns their data.
+async fn received(provider: &CosmosDBProvider, count: usize) -> Vec<String> {
     let mut received = Vec::new();
-    while received.len() < 2 {
-        let (item, token) = fetch(&second).await;
+    while received.len() < count {
+        let (item, token) = fetch(provider).await;
         let data = item.messages.iter().filter_map(|message| match message {
             WorkItem::ExternalRaised { data, .. } => Some(data.clone()),
             _ => None,
         });
         received.extend(data);
-        ack(&second, &item, &token).await;
+        ack(provider, &item, &token).await;
     }
-    assert_eq!(received, ["one", "two"]);
+    received
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_of_a_sender_stay_in_order_when_another_runtime_takes_the_instance() {
+    let (backend, first, second) = with_a_reserved_event().await;
+    // Not reserved.
+    enqueue(&first, named("two")).await;
+    assert_eq!(received(&second, 2).await, ["one", "two"]);
+    backend.stop().await;
+}
+
+/// After the repeated request, the sender knows that the event is stored, and not its version.
+#[tokio::test(start_paused = true)]
+async fn an_event_with_a_lost_answer_stays_in_order_behind_reserved_ones() {
+    let (backend, first, _second) = with_a_reserved_event().await;
+    let lost = Fault::once(Effect::StatusAfterEffect { status: 408 });
+    let emulator = backend.emulator().expect("not on an account");
+    emulator.inject(lost.on(OperationKind::Create));
+    for data in ["two", "three", "four"] {
+        enqueue(&first, named(data)).await;
+    }
+    assert_eq!(received(&first, 4).await, ["one", "two", "three", "four"]);
     backend.stop().await;
 }
 

@@ -72,6 +72,31 @@ async fn a_silent_partition_of_another_share_delays_only_its_own_instances() {
     backend.stop().await;
 }
 
+/// The service need not tell that the partition is gone: requests that name it get no answer.
+#[tokio::test(start_paused = true)]
+async fn instances_of_a_silent_partition_go_on_after_its_split() {
+    let Some(backend) = Backend::start_simulated_on(PARTITIONS).await else {
+        return;
+    };
+    let network = Network::default();
+    let runtime = runtime(&backend, &network, 1).await;
+    let runtime = runtime.expect("not on an account");
+    let starter = backend.provider().await;
+    let all = instances(&starter, 40).await;
+    network.silence(SICK, &[]);
+    let (sick, sound): (Vec<_>, Vec<_>) = all.iter().partition(|(_, range)| range == SICK);
+    for (instance, _) in sound.iter().chain(&sick) {
+        enqueue(&starter, start(instance)).await;
+    }
+    until_processed(&runtime, &in_ranges(&all, |range| range != SICK)).await;
+    let emulator = backend.emulator().expect("not on an account");
+    let split = emulator.split("duroxide", runtime.container().name(), SICK);
+    split.expect("it is split");
+    let took = until_processed(&runtime, &in_ranges(&all, |range| range == SICK)).await;
+    assert!(took <= Duration::from_secs(35), "processed in {took:?}");
+    backend.stop().await;
+}
+
 fn activity(instance: &str, session: Option<&str>) -> WorkItem {
     crate::work_items::activity_of(instance, 2, session)
 }
@@ -227,7 +252,10 @@ async fn a_partition_that_throttles_a_kind_of_requests_delays_only_its_own_insta
                 return;
             };
             println!("{share} of {kinds:?}: others after {sound:?}, all after {all:?}");
-            assert!(sound <= Duration::from_secs(2), "{kinds:?}: {sound:?}");
+            assert!(
+                sound <= Duration::from_secs(2),
+                "{share} of {kinds:?}: {sound:?}"
+            );
             assert!(all <= Duration::from_secs(90), "{kinds:?}: {all:?}");
         }
     }

@@ -15,6 +15,7 @@ use duroxide::{
 };
 use tokio::time::{Instant, sleep};
 
+use crate::harness::end_within;
 use crate::partitions::{SICK, instances};
 
 const PARTITIONS: u32 = 4;
@@ -203,7 +204,7 @@ impl Site {
         self.emulator().clear_faults();
         let answers = Instant::now();
         for instance in instances {
-            let ended = self.client.wait_for_orchestration(instance, RECOVERY).await;
+            let ended = end_within(&self.client, instance, RECOVERY).await;
             let is_right = |output: &str| output == "ab";
             assert!(
                 matches!(&ended, Ok(OrchestrationStatus::Completed { output, .. }) if is_right(output)),
@@ -300,7 +301,7 @@ async fn at_most_sixteen_commits_go_on_without_their_dispatchers() {
     assert!((16..=16 + dispatchers).contains(&begun), "{begun}");
     site.emulator().clear_faults();
     for instance in sick {
-        let ended = site.client.wait_for_orchestration(instance, RECOVERY).await;
+        let ended = end_within(&site.client, instance, RECOVERY).await;
         assert!(
             matches!(ended, Ok(OrchestrationStatus::Completed { .. })),
             "{instance}: {ended:?}"

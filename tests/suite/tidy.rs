@@ -118,6 +118,31 @@ fn the_emulator_reads_clocks_in_one_file() {
     );
 }
 
+/// A duration between the system's clock and Tokio's is wrong in a test with simulated time, and
+/// grows with the load of the machine.
+#[test]
+fn the_libraries_read_the_clock_of_tokio() {
+    let libraries = ["provider", "cdb-client", "cdb-coordination", "cdb-work"];
+    let mut found = Vec::new();
+    for library in libraries {
+        for (path, text) in sources(&format!("{library}/src")) {
+            let before_tests: Vec<_> = code(&text).collect();
+            let is_std = |line: &str| line.contains("std::time::") && line.contains("Instant");
+            let imports = before_tests
+                .iter()
+                .any(|(_, line)| line.starts_with("use ") && is_std(line));
+            let reads = before_tests.iter().filter(|(_, line)| {
+                line.contains("std::time::Instant::now")
+                    || (imports && line.contains("Instant::now"))
+            });
+            if !is_test(&path) {
+                found.extend(reads.map(|(at, line)| format!("{path}:{at}: {}", line.trim())));
+            }
+        }
+    }
+    refuse(&found, "use `tokio::time::Instant::now`, and `into_std`");
+}
+
 #[test]
 fn sql_is_written_in_one_file() {
     let keyword = concat!("SEL", "ECT ");

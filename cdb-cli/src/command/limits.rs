@@ -3,7 +3,7 @@
 use cdb_provider::documents::{Priority, Rule, Selector};
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::command::instances::Operator;
+use crate::confirm::Unconfirmed;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
@@ -35,11 +35,8 @@ enum LimitsCommand {
         /// Activities, as `limits list` shows them
         #[arg(value_name = "ACTIVITIES")]
         select: Selector,
-        /// Show the limits that would be left and remove nothing
-        #[arg(long)]
-        dry_run: bool,
         #[command(flatten)]
-        operator: Operator,
+        options: Unconfirmed,
     },
 }
 
@@ -51,11 +48,8 @@ struct SetLimit {
     select: Selector,
     #[command(flatten)]
     limit: LimitValues,
-    /// Show the limits that there would be and set nothing
-    #[arg(long)]
-    dry_run: bool,
     #[command(flatten)]
-    operator: Operator,
+    options: Unconfirmed,
 }
 
 #[derive(Debug, Args)]
@@ -122,7 +116,7 @@ pub(crate) async fn run(
     let provider = &orchestrations.provider;
     match &args.command {
         LimitsCommand::List => {}
-        LimitsCommand::Set(set) if set.dry_run => {
+        LimitsCommand::Set(set) if set.options.dry_run => {
             let planned = provider.plan_set_limit(&set.rule()).await?;
             let list = LimitList {
                 would: Some("set"),
@@ -133,12 +127,12 @@ pub(crate) async fn run(
             console.answer(&list)?;
             return Ok(Exit::Ok);
         }
-        LimitsCommand::Set(set) => provider.set_limit(set.rule(), &set.operator.by).await?,
-        LimitsCommand::Remove {
-            select,
-            dry_run: true,
-            ..
-        } => {
+        LimitsCommand::Set(set) => {
+            provider
+                .set_limit(set.rule(), &set.options.operator.by)
+                .await?;
+        }
+        LimitsCommand::Remove { select, options } if options.dry_run => {
             let planned = provider.plan_remove_limit(select).await?;
             let list = LimitList {
                 would: Some("remove"),
@@ -149,10 +143,8 @@ pub(crate) async fn run(
             console.answer(&list)?;
             return Ok(Exit::Ok);
         }
-        LimitsCommand::Remove {
-            select, operator, ..
-        } => {
-            provider.remove_limit(select, &operator.by).await?;
+        LimitsCommand::Remove { select, options } => {
+            provider.remove_limit(select, &options.operator.by).await?;
         }
     }
     console.answer(&limits::read(&orchestrations).await?)?;

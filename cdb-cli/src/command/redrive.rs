@@ -90,8 +90,10 @@ struct Plan<F: FailedMessages> {
 
 /// The result of a command, in numbers.
 #[derive(Debug, Serialize)]
-struct Done {
+struct Done<'a> {
     action: &'static str,
+    /// The name of the operator.
+    by: &'a str,
     #[serde(flatten)]
     messages: Member<u64>,
     /// The number that another process had redriven or discarded before.
@@ -129,6 +131,7 @@ impl<N: Name> Chosen<N> {
                 Action::Redrive => "redrove",
                 Action::Discard => "discarded",
             },
+            by: &self.confirmation.operator.by,
             messages: Member(F::MEMBER, 0),
             gone: 0,
             refused: Vec::new(),
@@ -214,7 +217,7 @@ impl<F: FailedMessages> fmt::Display for Plan<F> {
     }
 }
 
-impl fmt::Display for Done {
+impl fmt::Display for Done<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = counted(self.messages.1, self.noun);
         write!(f, "{} {what}", self.action)?;

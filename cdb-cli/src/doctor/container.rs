@@ -8,12 +8,14 @@ use crate::exit::Failure;
 use crate::foreign_types;
 use crate::model::Model;
 use crate::output::counted;
+use crate::unknown_indexes::{self, UnknownIndexes};
 
 /// The most document types of other programs that are named, with a query each.
 const MAX_NAMED: usize = 3;
 
-/// Compares the container with the model. Indexes that serve no query of the model are no finding if
-/// the container holds other document types: the model cannot tell whether they need the indexes.
+/// Compares the container with the model. Indexes that serve no query of the model are one note if the
+/// command knows only the types of this project, or if the container holds other document types: the
+/// model cannot tell whether they need the indexes.
 pub(super) async fn definition(
     database: &DatabaseClient,
     name: &str,
@@ -22,9 +24,12 @@ pub(super) async fn definition(
 ) -> Result<Vec<Finding>, Failure> {
     let mut differences = Difference::between(&model.definition, live);
     let mut findings = Vec::new();
-    if differences.iter().any(is_superfluous) {
+    let unknown = UnknownIndexes::split_off(model, &mut differences);
+    if !unknown.is_empty() || differences.iter().any(is_superfluous) {
         let foreign = foreign_types::names(database, name, model, MAX_NAMED).await?;
-        if !foreign.is_empty() {
+        if !unknown.is_empty() {
+            findings.push(of_unknown(&unknown, &foreign));
+        } else if !foreign.is_empty() {
             let before = differences.len();
             differences.retain(|difference| !is_superfluous(difference));
             findings.push(of_others(model, before - differences.len(), &foreign));
@@ -45,6 +50,15 @@ fn is_superfluous(difference: &Difference) -> bool {
             | PolicyDifference::SuperfluousComposite(_)
             | PolicyDifference::MissingExclusion(_)
     )
+}
+
+fn of_unknown(unknown: &UnknownIndexes, foreign: &[String]) -> Finding {
+    let mut says = format!("the policy has {unknown}");
+    if !foreign.is_empty() {
+        says += "; the container holds ";
+        says += &quoted(foreign);
+    }
+    Finding::note("policy", says, unknown_indexes::REMEDY)
 }
 
 fn of_others(model: &Model, indexes: usize, foreign: &[String]) -> Finding {

@@ -31,6 +31,18 @@ impl Finding {
         }
     }
 
+    /// Creates a finding that only the user can judge.
+    pub(super) fn note(
+        check: &'static str,
+        says: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self {
+            remedy: Some(remedy.into()),
+            ..Self::ok(check, says)
+        }
+    }
+
     pub(super) fn warning(
         check: &'static str,
         says: impl Into<String>,
@@ -38,8 +50,7 @@ impl Finding {
     ) -> Self {
         Self {
             level: Level::Warning,
-            remedy: Some(remedy.into()),
-            ..Self::ok(check, says)
+            ..Self::note(check, says, remedy)
         }
     }
 

@@ -185,6 +185,9 @@ mod tests {
         // The plan, the plan again, the change.
         let planned = format!("{cancel} --dry-run");
         assert_eq!(lines[..2], [planned.clone(), planned]);
-        assert_eq!(lines[2], format!("{cancel} --yes --planned=0a1b"));
+        assert_eq!(
+            lines[2],
+            format!("{cancel} --yes --planned=0a1b --by=a test")
+        );
     }
 }

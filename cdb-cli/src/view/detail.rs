@@ -428,8 +428,8 @@ impl Detail {
             "orchestration: {} {version}",
             short(&row.orchestration, 80)
         )?;
-        let (status, execution) = (&row.status, row.execution);
-        writeln!(f, "status:        {status}, execution {execution}")?;
+        let (state, execution) = (&row.state, row.execution);
+        writeln!(f, "status:        {state}, execution {execution}")?;
         if let Some(parent) = &row.parent {
             writeln!(f, "parent:        {}", short(parent, 200))?;
         }

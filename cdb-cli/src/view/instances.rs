@@ -17,6 +17,7 @@ use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::{short, table};
 use crate::view::standstill::{self, WaitsFor};
+use crate::view::state::state;
 use crate::view::unstarted::{Unstarted, Waiting};
 use crate::view::work_item::shown;
 
@@ -79,6 +80,8 @@ pub(crate) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     pub status: Status,
+    /// The state: the status, or what keeps a running instance from continuing.
+    pub state: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub custom_status: Option<String>,
     pub execution: u64,
@@ -126,6 +129,7 @@ pub(crate) struct Page {
 impl Row {
     pub(crate) fn of(instance: Instance) -> Self {
         Self {
+            state: state(&instance),
             id: instance.instance_id,
             orchestration: instance.orchestration_name,
             version: instance.orchestration_version,
@@ -378,9 +382,9 @@ impl fmt::Display for Page {
 impl Row {
     fn cells(&self) -> Vec<String> {
         let status = match (&self.waits_for, &self.error) {
-            (Some(waits_for), _) => waits_for.to_string(),
-            (None, Some(error)) => format!("{}: {}", self.status, short(error, 40)),
-            (None, None) => self.status.to_string(),
+            (Some(waits_for), _) if waits_for.kind.is_of_work() => waits_for.to_string(),
+            (_, Some(error)) => format!("{}: {}", self.state, short(error, 40)),
+            _ => self.state.clone(),
         };
         let status = match self.execution {
             1 => status,

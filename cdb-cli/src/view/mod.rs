@@ -19,6 +19,7 @@ pub(crate) mod queues;
 pub(crate) mod retrying;
 pub(crate) mod running;
 pub(crate) mod standstill;
+pub(crate) mod state;
 pub(crate) mod tree;
 pub(crate) mod unstarted;
 pub(crate) mod values;

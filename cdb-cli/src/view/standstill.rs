@@ -77,6 +77,13 @@ pub(crate) enum Kind {
     SubOrchestration,
 }
 
+impl Kind {
+    /// Returns whether the instance waits for work. If not, its state says what it waits for.
+    pub(crate) fn is_of_work(self) -> bool {
+        !matches!(self, Self::Paused | Self::Held)
+    }
+}
+
 impl WaitsFor {
     fn of(kind: Kind) -> Self {
         Self {

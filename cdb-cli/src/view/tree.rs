@@ -122,7 +122,7 @@ impl Tree {
             "{before}{} {} {}",
             short(&row.id, 200),
             short(&row.orchestration, 60),
-            row.status
+            row.state
         )?;
         for (number, child) in self.children.iter().enumerate() {
             let (corner, line) = if number + 1 == self.children.len() {

@@ -2,7 +2,7 @@
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerChange;
-use cdb_model::{Container, Document, Patch};
+use cdb_model::{Container, Document, IndexingPolicy, Patch};
 use cdb_provider::documents::{Durable, Instance, InstanceKey, OrchestratorItem, Status};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
@@ -38,16 +38,7 @@ async fn each_finding_has_a_remedy() {
         .run(stuck.at(&InstanceKey::new("order-2")))
         .await
         .expect("it is stuck");
-    let mut policy = Durable::definition().indexing_policy;
-    policy
-        .included_paths
-        .retain(|path| path.path != "/status/?");
-    let change = ContainerChange::default().with_indexing_policy(policy);
-    account
-        .database()
-        .change_container("duroxide", &change)
-        .await
-        .expect("it is taken");
+    remove_indexes(&account, Durable::definition().indexing_policy, "/status/?").await;
     let run = account.cdb("doctor").await;
     assert_eq!(run.exit, Exit::Finding, "{run:?}");
     run.is("doctor");
@@ -111,6 +102,8 @@ struct Parcel {
     instance_id: String,
     #[document(index)]
     carrier: String,
+    #[document(unindexed)]
+    note: Option<String>,
 }
 
 /// A container of a program with orchestrations and a type of its own.
@@ -127,21 +120,56 @@ async fn indexes_of_types_that_the_command_does_not_know_are_no_finding() {
     let account = Account::empty().await;
     let container = account.container::<Parcels>().await;
     let run = account.cdb("doctor").await;
-    assert_eq!(run.exit, Exit::Finding, "{run:?}");
-    run.prints("warning  policy       `/carrier/?` is indexed and no query of the model needs it");
+    assert_eq!(run.exit, Exit::Ok, "{run:?}");
+    let unknown =
+        "2 index settings of paths that this command does not know: /carrier/?, excluded /note/*";
+    run.prints(&format!("ok       policy       the policy has {unknown}\n"));
+    run.prints(
+        "→ if a program stores document types of its own here, use the command of that program",
+    );
+    for command in ["policy diff", "policy check"] {
+        let run = account.cdb(command).await;
+        assert_eq!(run.exit, Exit::Ok, "{run:?}");
+        run.prints("matches Durable");
+        run.complains("use the command of that program");
+    }
+    account.cdb("policy diff").await.prints(unknown);
+    let json = account.cdb("policy diff --json").await;
+    json.prints(r#""unknownIndexes": ["#);
+    let removal = account.cdb("policy apply --dry-run").await;
+    removal.prints("removes these indexes:\n  /carrier/?\n");
     let parcel = Parcel {
         instance_id: "order-1".to_owned(),
         carrier: "bike".to_owned(),
+        note: None,
     };
     container.run(parcel.create()).await.expect("it is stored");
     let run = account.cdb("doctor").await;
     assert_eq!(run.exit, Exit::Ok, "{run:?}");
-    run.prints("the container holds documents of the types `parcel`, which it does not know");
-    assert!(!run.out.contains("policy apply"), "{run:?}");
+    run.prints("excluded /note/*; the container holds documents of the types `parcel`");
     let own = account
         .run(&Cli::<Parcels>::new("duroxide"), "doctor")
         .await;
     own.prints("matches Parcels");
+    remove_indexes(&account, Parcels::definition().indexing_policy, "/status/?").await;
+    let run = account.cdb("doctor").await;
+    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    run.prints("PROBLEM  policy       `/status/?` is not indexed");
+    let run = account.cdb("policy check").await;
+    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+}
+
+/// Replaces the policy of the container by one without the index of a path.
+async fn remove_indexes(account: &Account, mut policy: IndexingPolicy, path: &str) {
+    policy
+        .included_paths
+        .retain(|included| included.path != path);
+    let change = ContainerChange::default().with_indexing_policy(policy);
+    let changed = account
+        .database()
+        .change_container("duroxide", &change)
+        .await;
+    changed.expect("it is taken");
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ mod limits;
 mod mcp;
 mod migrate;
 mod model;
+mod options;
 mod orchestration;
 mod policy;
 mod queues;

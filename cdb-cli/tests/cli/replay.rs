@@ -159,12 +159,39 @@ async fn a_held_instance_is_named_with_the_step_that_differs() {
         listed.out.contains("small") && !listed.out.contains("other"),
         "{listed:?}"
     );
+    assert_state(&account, "Held").await;
+    let paused = account.cdb("instances pause small --by ada --yes").await;
+    paused.prints("paused 1 instance");
+    assert_state(&account, "Paused, held").await;
+    let resumed = account.cdb("instances resume small --yes").await;
+    resumed.prints("resumed 1 instance");
     let doctor = account.cdb("doctor").await;
     doctor.prints("PROBLEM  held");
     doctor.prints("instance `small` of `Family` 1.0.0 is held");
     let rewound = account.cdb("instances rewind small --yes").await;
     assert!(rewound.err.contains("is held; it continues"), "{rewound:?}");
     runtime.shutdown(None).await;
+}
+
+/// Checks that each command names the state of the instance `small` so.
+async fn assert_state(account: &Account, state: &str) {
+    for (command, text) in [
+        (
+            "instances show small",
+            format!("status:        {state}, execution 1\n"),
+        ),
+        ("instances tree small", format!("small Family {state}\n")),
+        ("instances list --match small", format!("  {state}  ")),
+        ("instances cancel small --dry-run", format!("\n{state}  ")),
+        (
+            "instances raise small Approved --dry-run",
+            format!("\n{state}  "),
+        ),
+    ] {
+        account.cdb(command).await.prints(&text);
+        let json = account.cdb(&*format!("{command} --json")).await;
+        json.prints(&format!("\"state\": \"{state}\""));
+    }
 }
 
 #[tokio::test]

@@ -220,7 +220,7 @@ async fn a_paused_instance_is_shown_and_found_until_it_is_resumed() {
     let shown = account.cdb("instances show order-2").await;
     shown.prints("paused:        by ada at ");
     let listed = account.cdb("instances list").await;
-    listed.prints(" paused ");
+    listed.prints(" Paused ");
     let found = account.cdb("instances list --paused --json").await;
     let found: Value = serde_json::from_str(&found.out).expect("JSON");
     let found: Vec<_> = found["instances"]

@@ -373,6 +373,11 @@ impl ContainerContext {
     /// Returns the physical partitions; lists them if they are not known.
     pub(crate) async fn physical_partitions(&self) -> Result<Arc<RangeMap>> {
         if let Some(map) = self.ranges.current() {
+            if self.health.takes_new_list() {
+                let list = self.newer_ranges(&map, Duration::ZERO);
+                self.ranges.load_if_soon(list).await;
+                return Ok(self.ranges.current().unwrap_or(map));
+            }
             return Ok(map);
         }
         let map = self.ranges.load(|| self.list_ranges()).await?;
@@ -384,6 +389,10 @@ impl ContainerContext {
     /// so that a split can complete.
     pub(crate) async fn ranges_after(&self, stale: &Arc<RangeMap>) -> Result<Arc<RangeMap>> {
         let delay = self.pipeline.slow_backoff().delay(None);
+        self.newer_ranges(stale, delay).await
+    }
+
+    async fn newer_ranges(&self, stale: &Arc<RangeMap>, delay: Duration) -> Result<Arc<RangeMap>> {
         let list = || self.list_ranges();
         let map = self.ranges.load_after(stale, delay, list).await?;
         self.follow(&map);

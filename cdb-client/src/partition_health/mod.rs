@@ -9,6 +9,7 @@ mod circuit;
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -76,6 +77,8 @@ pub struct PartitionHealth {
     circuits: Mutex<HashMap<PhysicalPartitionId, Known>>,
     /// Those of partitions that failed over alone, or whose region did not answer.
     endpoints: Mutex<HashMap<PhysicalPartitionId, RangeEndpoints>>,
+    /// Whether a partition has failed since the partitions were listed: it may have been split.
+    may_be_split: AtomicBool,
 }
 
 /// The regions of a physical partition, as far as they differ from those of the account.
@@ -241,6 +244,12 @@ impl PartitionHealth {
         others.any(|(_, known)| known.is_closed(classes))
     }
 
+    /// Returns `true` once after each failure of a partition while others answer. A partition that was
+    /// split need not answer that it is gone.
+    pub(crate) fn takes_new_list(&self) -> bool {
+        self.may_be_split.swap(false, Ordering::Relaxed)
+    }
+
     /// Follows a new list of the partitions.
     pub(crate) fn follow(&self, map: &RangeMap) {
         let now = Instant::now();
@@ -301,6 +310,7 @@ impl PartitionHealth {
             && self.others_answer(range, &[])
         {
             tracing::warn!(%range, ?backoff, "a physical partition does not answer");
+            self.may_be_split.store(true, Ordering::Relaxed);
         }
     }
 

@@ -48,18 +48,13 @@ pub(crate) async fn message(
             WorkItem::ExternalRaised { .. } | WorkItem::QueueMessage { .. }
         );
     if is_large {
-        return large_message(services, document, due.since(now)).await;
+        return large_message(services, document).await;
     }
-    create(services, document, item, due.since(now)).await
+    create(services, document, item).await
 }
 
 /// Creates the document of a message, and notes the message in the local queue.
-async fn create(
-    services: &Services,
-    document: OrchestratorItem,
-    item: &WorkItem,
-    after: Duration,
-) -> Result<()> {
+async fn create(services: &Services, document: OrchestratorItem, item: &WorkItem) -> Result<()> {
     let sent_at = Instant::now();
     let written = services.container().create_if_missing(&document).await;
     if let Ok(Some(written)) = written {
@@ -70,19 +65,16 @@ async fn create(
         return Ok(());
     }
     // An earlier attempt stored the message, or it may be stored.
+    let (execution, due_at) = (document.execution_id, document.due_at());
     services
         .instances()
-        .recheck(target_instance(item), document.execution_id, after);
+        .recheck(target_instance(item), execution, due_at);
     written?;
     Ok(())
 }
 
 /// Enqueues a message that is too large for one document: its chunks first.
-async fn large_message(
-    services: &Services,
-    mut document: OrchestratorItem,
-    after: Duration,
-) -> Result<()> {
+async fn large_message(services: &Services, mut document: OrchestratorItem) -> Result<()> {
     let mut spilling = Spilling::new(&document.instance_id, services.store.now());
     spilling.spill_message(&mut document.work_item)?;
     let mut batch = Batch::<Durable>::new(&*document.instance_id);
@@ -95,9 +87,10 @@ async fn large_message(
         spilling.release(&services.store);
         return Err(error);
     }
+    let (execution, due_at) = (document.execution_id, document.due_at());
     services
         .instances()
-        .recheck(&document.instance_id, document.execution_id, after);
+        .recheck(&document.instance_id, execution, due_at);
     Ok(())
 }
 

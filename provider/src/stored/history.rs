@@ -12,6 +12,10 @@ use super::store::Store;
 use crate::error::{Error, Result};
 use crate::stored::documents::{HistorySegment, Instance, InstanceKey, Partial, Status};
 
+/// The version that a history records when the orchestration's version was not known: no code has begun
+/// it.
+pub(crate) const UNKNOWN_VERSION: &str = "unknown";
+
 /// Reads the instance document.
 ///
 /// `duroxide-cdb` stores instance ids unescaped. When the point read of an id with escaped

@@ -63,5 +63,6 @@ pub(super) fn forget(services: &Services, turn: &mut Turn, delay: Duration) {
     instances.finish(turn);
     let instance = &turn.instance.document;
     let execution = Some(instance.current_execution_id);
-    instances.recheck(&instance.instance_id, execution, delay);
+    let due_at = services.store.now() + delay;
+    instances.recheck(&instance.instance_id, execution, due_at);
 }

@@ -6,6 +6,7 @@ use cdb_client::ErrorKind;
 use cdb_coordination::Lockable;
 use cdb_model::{Stored, Timestamp};
 use duroxide::providers::DispatcherCapabilityFilter;
+use tokio::time::Instant;
 
 use super::hand_out::{self, Fetched};
 use super::load::{self, FullQueues};
@@ -106,14 +107,14 @@ async fn attempt(
     let answered = match services.attempt(&guard.claim.key, attempt).await {
         Ok(answered) => answered,
         Err(backoff) => {
-            guard.unanswered(backoff, |known| known.search(std::time::Instant::now()));
+            guard.unanswered(backoff, |known| known.search(Instant::now().into_std()));
             return Ok(None);
         }
     };
     match answered {
         Ok(attempted) => conclude(services, guard, &known, attempted).await,
         Err(error) if error.is_retryable() => {
-            let search = std::time::Instant::now();
+            let search = Instant::now().into_std();
             guard.unanswered(UNANSWERED_BACKOFF, |known| known.search(search));
             Err(error)
         }
@@ -177,7 +178,7 @@ async fn conclude(
                 slot.cached = None;
                 slot.presence = Presence::Held { pause };
                 if recheck {
-                    slot.search(std::time::Instant::now());
+                    slot.search(Instant::now().into_std());
                 }
             });
         }

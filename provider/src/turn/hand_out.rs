@@ -6,6 +6,7 @@ use std::pin::pin;
 
 use duroxide::providers::{OrchestrationItem, WorkItem};
 use duroxide::{Event, EventKind};
+use tokio::time::Instant;
 
 use super::renew;
 use crate::error::{Error, Result};
@@ -14,6 +15,7 @@ use crate::queue::instances::{Content, Instances, Message, Turn, release};
 use crate::queue::local_queue::Guard;
 use crate::stored::Store;
 use crate::stored::documents::Instance;
+use crate::stored::history::UNKNOWN_VERSION;
 use crate::stored::spill::{self, ReadUnderLock};
 use crate::timing::{HELD_BACKOFF, UNREADABLE_BACKOFF};
 
@@ -30,7 +32,7 @@ pub(super) async fn begin(
     guard: Guard<'_, Instances>,
     mut turn: Turn,
 ) -> Result<Option<Fetched>> {
-    let search = std::time::Instant::now();
+    let search = Instant::now().into_std();
     // The request for the lock was slow. The runtime expects its full time.
     let is_old = turn.lasts_less_than(services.store.now(), turn.lock_time / 4 * 3);
     if is_old && matches!(renew::extend(services, &mut turn).await, Ok(false)) {
@@ -160,7 +162,7 @@ fn item(turn: &Turn) -> OrchestrationItem {
         instance: instance.instance_id.clone(),
         orchestration_name: name,
         execution_id: instance.current_execution_id,
-        version: version.unwrap_or_else(|| "unknown".to_owned()),
+        version: version.unwrap_or_else(|| UNKNOWN_VERSION.to_owned()),
         history,
         messages: turn
             .messages

@@ -12,14 +12,16 @@ use duroxide::{
 };
 use metrics::counter;
 
+use super::arrivals;
 use super::hand_out::identity;
 use super::unlock::Unlock;
 use crate::error::{Result, committed};
 use crate::queue::Services;
 use crate::queue::instances::lock::attempts_before;
-use crate::queue::instances::{RejectedCommit, Turn, TurnResult};
+use crate::queue::instances::{Message, RejectedCommit, Turn, TurnResult};
 use crate::stored::documents::{Hold, HoldCause};
-use crate::stored::history::open_schedules;
+use crate::stored::history::{UNKNOWN_VERSION, open_schedules};
+use crate::stored::payload::Payloads;
 
 /// The most characters of a stored reason. It may quote an input.
 const LONGEST_REASON: usize = 2_000;
@@ -192,22 +194,23 @@ fn differing_event(history: &[Event], message: &str) -> Option<u64> {
 }
 
 /// Returns the result of a turn that a message cancels and that no code executes: what duroxide
-/// commits for a cancelled turn. `None` if no message cancels it.
+/// commits for a cancelled turn, with the events that have arrived. `None` if no message cancels it.
 ///
 /// # Errors
 /// Fails when a payload cannot be decoded.
 pub(super) fn cancelled(services: &Services, turn: &Turn) -> Result<Option<TurnResult>> {
-    let mut messages = turn.messages.iter();
-    let Some(message) = messages.find(|message| message.is_cancellation()) else {
+    let mut all = turn.messages.iter();
+    let Some(message) = all.find(|message| message.is_cancellation()) else {
         return Ok(None);
     };
     let payloads = &services.store.payloads;
-    let mut item = message.content.item().cloned();
-    item.iter_mut()
-        .try_for_each(|item| payloads.decode_message(item))?;
-    let Some(WorkItem::CancelInstance { reason, .. }) = item else {
+    let Some(WorkItem::CancelInstance { reason, .. }) = decoded(payloads, message)? else {
         return Ok(None);
     };
+    let mut messages = Vec::new();
+    for message in &turn.messages {
+        messages.extend(decoded(payloads, message)?);
+    }
     let history = payloads.decode_history(turn.events().unwrap_or_default().to_vec())?;
     let is_new = is_continued(&history) || history.is_empty();
     let history = if is_new { Vec::new() } else { history };
@@ -216,8 +219,8 @@ pub(super) fn cancelled(services: &Services, turn: &Turn) -> Result<Option<TurnR
     let execution_id = instance.current_execution_id + u64::from(is_new && instance.is_created());
     let mut events = Vec::new();
     let mut next = history.last().map_or(1, |event| event.event_id + 1);
-    let mut record = |kind| {
-        events.push(Event::with_event_id(next, id, execution_id, None, kind));
+    let mut record = |source, kind| {
+        events.push(Event::with_event_id(next, id, execution_id, source, kind));
         next += 1;
     };
     let mut metadata = ExecutionMetadata::default();
@@ -225,7 +228,10 @@ pub(super) fn cancelled(services: &Services, turn: &Turn) -> Result<Option<TurnR
         let (name, version) = wanted(turn, &[]);
         metadata.orchestration_name = Some(name.clone());
         metadata.orchestration_version.clone_from(&version);
-        record(started(services, turn, name, version)?);
+        record(None, started(&messages, name, version));
+    }
+    for (source, kind) in arrivals::recorded(&history, execution_id, messages) {
+        record(source, kind);
     }
     let details = ErrorDetails::Application {
         kind: AppErrorKind::Cancelled {
@@ -236,8 +242,8 @@ pub(super) fn cancelled(services: &Services, turn: &Turn) -> Result<Option<TurnR
     };
     metadata.status = Some("Failed".to_owned());
     metadata.output = Some(details.display_message());
-    record(EventKind::OrchestrationCancelRequested { reason });
-    record(EventKind::OrchestrationFailed { details });
+    record(None, EventKind::OrchestrationCancelRequested { reason });
+    record(None, EventKind::OrchestrationFailed { details });
     let mut result = TurnResult {
         execution_id,
         history_delta: events,
@@ -247,6 +253,7 @@ pub(super) fn cancelled(services: &Services, turn: &Turn) -> Result<Option<TurnR
         cancelled: Vec::new(),
         restored: std::collections::BTreeMap::new(),
     };
+    let history = [history, result.history_delta.clone()].concat();
     end_open_work(&history, id, &mut result);
     // Names the parent, and tells it.
     RejectedCommit::of(turn.history.as_ref().ok(), &result).complete(&mut result);
@@ -275,45 +282,61 @@ fn end_open_work(history: &[Event], id: &str, result: &mut TurnResult) {
     }
 }
 
-/// Returns the first event of an execution that its message starts.
-fn started(
-    services: &Services,
-    turn: &Turn,
-    name: String,
-    version: Option<String>,
-) -> Result<EventKind> {
-    let mut starts = turn.messages.iter().filter(|m| m.orchestration().is_some());
-    let mut start = starts.next().and_then(|m| m.content.item().cloned());
-    let payloads = &services.store.payloads;
-    start
-        .iter_mut()
+/// Returns a message with decoded payloads; `None` when it cannot be read.
+fn decoded(payloads: &Payloads, message: &Message) -> Result<Option<WorkItem>> {
+    let mut item = message.content.item().cloned();
+    item.iter_mut()
         .try_for_each(|item| payloads.decode_message(item))?;
-    let (input, parent_instance, parent_id, parent_execution_id) = match start {
-        Some(
-            WorkItem::StartOrchestration {
-                input,
-                parent_instance,
-                parent_id,
-                parent_execution_id,
-                ..
-            }
-            | WorkItem::ContinueAsNew {
-                input,
-                parent_instance,
-                parent_id,
-                parent_execution_id,
-                ..
-            },
-        ) => (input, parent_instance, parent_id, parent_execution_id),
-        _ => (String::new(), None, None, None),
-    };
-    Ok(EventKind::OrchestrationStarted {
+    Ok(item)
+}
+
+/// Returns the first event of an execution that one of these messages starts.
+fn started(messages: &[WorkItem], name: String, version: Option<String>) -> EventKind {
+    let version = version.unwrap_or_else(|| UNKNOWN_VERSION.to_owned());
+    let started = messages.iter().find_map(|message| match message {
+        WorkItem::StartOrchestration {
+            input,
+            parent_instance,
+            parent_id,
+            parent_execution_id,
+            ..
+        } => Some(EventKind::OrchestrationStarted {
+            name: name.clone(),
+            version: version.clone(),
+            input: input.clone(),
+            parent_instance: parent_instance.clone(),
+            parent_id: *parent_id,
+            parent_execution_id: *parent_execution_id,
+            carry_forward_events: None,
+            initial_custom_status: None,
+        }),
+        WorkItem::ContinueAsNew {
+            input,
+            parent_instance,
+            parent_id,
+            parent_execution_id,
+            carry_forward_events,
+            initial_custom_status,
+            ..
+        } => Some(EventKind::OrchestrationStarted {
+            name: name.clone(),
+            version: version.clone(),
+            input: input.clone(),
+            parent_instance: parent_instance.clone(),
+            parent_id: *parent_id,
+            parent_execution_id: *parent_execution_id,
+            carry_forward_events: Some(carry_forward_events.clone()),
+            initial_custom_status: initial_custom_status.clone(),
+        }),
+        _ => None,
+    });
+    started.unwrap_or_else(|| EventKind::OrchestrationStarted {
         name,
-        version: version.unwrap_or_else(|| "unknown".to_owned()),
-        input,
-        parent_instance,
-        parent_id,
-        parent_execution_id,
+        version,
+        input: String::new(),
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
         carry_forward_events: None,
         initial_custom_status: None,
     })

@@ -4,6 +4,7 @@
 //! before is a hint; the ETag verifies cached state when it is used.
 
 mod abandon;
+mod arrivals;
 mod commit;
 mod exclusive;
 mod fetch;

@@ -124,9 +124,16 @@ impl Network {
 
     /// Returns whether a write with such a body took place when it arrived the second time.
     pub(crate) fn wrote_late(&self, is_such: impl Fn(&str) -> bool) -> bool {
+        self.late_writes(is_such) > 0
+    }
+
+    /// Returns how many writes with such bodies took place when they arrived the second time.
+    pub(crate) fn late_writes(&self, is_such: impl Fn(&str) -> bool) -> u64 {
         let late = lock(&self.late_writes);
-        late.iter()
-            .any(|body| is_such(&String::from_utf8_lossy(body)))
+        let such = late
+            .iter()
+            .filter(|body| is_such(&String::from_utf8_lossy(body)));
+        such.count() as u64
     }
 
     /// Ends all faults of requests.

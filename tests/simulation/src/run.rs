@@ -267,7 +267,7 @@ async fn connect(outside: &CosmosClient, cluster: &Arc<Cluster>) -> Result<Calle
         documents: documents.await?,
         streams: StreamClient::connect(outside, shared).await?,
         bank: BankClient::connect(outside, &shared.bank).await?,
-        equal: EqualClient::connect(outside, &shared.equal).await?,
+        equal: EqualClient::connect(outside, &shared.equal, cluster.network.clone()).await?,
         sent: shared.sent.clone(),
         cluster: cluster.clone(),
     })

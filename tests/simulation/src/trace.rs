@@ -12,6 +12,9 @@ const KEPT: usize = 20_000;
 /// The longest part of a request that is kept, in bytes.
 const LONGEST_PART: usize = 4096;
 
+/// The characters of a body that the outcome of a run shows.
+const SHOWN: usize = 300;
+
 /// A request and its answer, or an event of the simulation.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -49,7 +52,7 @@ impl Trace {
         self.count += 1;
         self.reached = entry.at;
         if self.prints {
-            println!("{}", entry.line());
+            println!("{}", entry.line(usize::MAX));
         }
         if self.latest.len() == KEPT {
             self.latest.pop_front();
@@ -94,7 +97,7 @@ impl Trace {
             .rev()
             .filter(mentions)
             .take(most)
-            .map(Entry::line)
+            .map(|entry| entry.line(SHOWN))
             .collect();
         found.reverse();
         found
@@ -102,14 +105,15 @@ impl Trace {
 }
 
 impl Entry {
-    fn line(&self) -> String {
+    /// Returns the entry with so many characters of the body.
+    fn line(&self, shown: usize) -> String {
         let Self {
             node, what, status, ..
         } = self;
         let at = self.at.as_secs_f64();
         let body: String = String::from_utf8_lossy(&self.body)
             .chars()
-            .take(300)
+            .take(shown)
             .collect();
         format!("{at:12.3} s  node {node}  {what}  {status}  {body}")
     }

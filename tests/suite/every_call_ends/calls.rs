@@ -44,7 +44,7 @@ pub(super) enum Shop {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Note;
+pub(super) struct Note;
 
 impl Message for Note {
     const TYPE: &'static str = "note";
@@ -118,10 +118,12 @@ pub(super) struct Call {
     pub(super) run: Run,
 }
 
-/// Returns how many queries a call sends at a time.
+/// Returns how many queries a call sends at a time, or the process during it.
 const fn concurrency(name: &str) -> usize {
     match name.as_bytes() {
         b"WorkAdmin::counts" => 4,
+        // One of its own, and those for messages to deliver and to receive.
+        b"Messaging::until_idle" => 3,
         b"Store::count_each" => 2,
         _ => 1,
     }

@@ -13,6 +13,7 @@ use duroxide::{
 };
 use tokio::time::sleep;
 
+use crate::harness::end_within;
 use crate::network::{ANY, Network};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -103,7 +104,7 @@ impl Site {
 
     /// Returns how an instance ends.
     pub(super) async fn end(&self, id: &str) -> String {
-        match self.client.wait_for_orchestration(id, SECOND * 90).await {
+        match end_within(&self.client, id, SECOND * 90).await {
             Ok(OrchestrationStatus::Completed { output, .. }) => output,
             other => format!("{other:?}"),
         }

@@ -1,6 +1,7 @@
 //! Held instances: a deployment whose code does not replay them, or does not know them, fails none, and
 //! a rollback continues all. Time is simulated.
 
+mod cancelled;
 mod failures;
 mod load;
 mod messages;
@@ -65,6 +66,22 @@ impl Code {
             .register("Quick", |ctx: OrchestrationContext, _: String| async move {
                 ctx.schedule_activity("Step", "quick").await
             })
+            .register(
+                "Approval",
+                move |ctx: OrchestrationContext, _: String| async move {
+                    let what = if matches!(self, Self::Changed) {
+                        "reserve"
+                    } else {
+                        "charge"
+                    };
+                    ctx.schedule_activity("Step", what).await?;
+                    let mut taken = Vec::new();
+                    for _ in 0..3 {
+                        taken.push(ctx.dequeue_event("approvals").await);
+                    }
+                    Ok(taken.join(" "))
+                },
+            )
             .register(
                 "Parent",
                 move |ctx: OrchestrationContext, _: String| async move {
@@ -177,7 +194,7 @@ impl Shop {
 
     /// Waits for the end of an instance, at most this long.
     async fn end_within(&self, id: &str, time: Duration) -> Result<String, ErrorDetails> {
-        let ended = self.client.wait_for_orchestration(id, time).await;
+        let ended = crate::harness::end_within(&self.client, id, time).await;
         match ended.unwrap_or_else(|error| panic!("{id} does not end in time: {error}")) {
             OrchestrationStatus::Completed { output, .. } => Ok(output),
             OrchestrationStatus::Failed { details, .. } => Err(details),

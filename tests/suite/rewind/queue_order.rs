@@ -19,7 +19,7 @@ use duroxide::{
 use tokio::time::sleep;
 
 use super::started;
-use crate::harness::next_turn;
+use crate::harness::{end_within, next_turn};
 use crate::several::enqueue;
 use crate::work_items::metadata_of;
 
@@ -110,7 +110,7 @@ impl Desk {
     }
 
     async fn end(&self) -> Result<String, String> {
-        let ended = self.client.wait_for_orchestration("i", SECOND * 120).await;
+        let ended = end_within(&self.client, "i", SECOND * 120).await;
         match ended.expect("it ends") {
             OrchestrationStatus::Completed { output, .. } => Ok(output),
             OrchestrationStatus::Failed { details, .. } => Err(details.display_message()),

@@ -64,6 +64,8 @@ pub(super) trait Change: Args {
 pub(super) struct Context<'a, R> {
     pub(super) orchestrations: &'a Orchestrations,
     pub(super) chosen: &'a Chosen,
+    /// The name of the operator.
+    pub(super) by: &'a str,
     pub(super) report: R,
 }
 
@@ -77,7 +79,8 @@ impl<C: Change> ChangeArgs<C> {
         let mut context = Context {
             orchestrations,
             chosen: &self.chosen,
-            report: C::Report::of(C::DONE),
+            by: &self.confirmation.operator.by,
+            report: C::Report::of(C::DONE, &self.confirmation.operator.by),
         };
         let mut batches = change.select(&context)?;
         if self.confirmation.is_missing() {

@@ -8,6 +8,7 @@ use super::change::{Change, Context};
 use super::chosen::{Batches, ENDED};
 use super::report::{CANCELLED, Counts};
 use super::select::State;
+use crate::confirm::UNKNOWN;
 use crate::exit::Failure;
 use crate::view::instances::{RUNNING, Row};
 
@@ -16,9 +17,9 @@ pub(super) const CONCURRENT: usize = 16;
 
 #[derive(Debug, Args)]
 pub(super) struct Cancel {
-    /// Reason, which the orchestration receives
-    #[arg(long, value_name = "TEXT", default_value = "cancelled by an operator")]
-    reason: String,
+    /// Reason, which the orchestration receives; by default `cancelled by NAME`
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -57,7 +58,12 @@ impl Change for Cancel {
     async fn apply(&self, rows: Vec<Row>, to: &mut Context<'_, Counts>) -> Result<(), Failure> {
         let client = &to.orchestrations.client;
         to.report.instances += rows.len() as u64;
-        let cancel = async |row: Row| Ok(client.cancel_instance(&row.id, &*self.reason).await?);
+        let reason = match &self.reason {
+            Some(reason) => reason.clone(),
+            None if to.by == UNKNOWN => "cancelled by an operator".to_owned(),
+            None => format!("cancelled by {}", to.by),
+        };
+        let cancel = async |row: Row| Ok(client.cancel_instance(&row.id, &*reason).await?);
         stream::iter(rows)
             .map(cancel)
             .buffer_unordered(CONCURRENT)

@@ -3,7 +3,6 @@
 mod change;
 mod chosen;
 mod end;
-mod operator;
 mod pause;
 mod replay;
 mod report;
@@ -13,8 +12,6 @@ mod run;
 mod select;
 
 use clap::{Args, Subcommand};
-
-pub(crate) use self::operator::Operator;
 
 use crate::command::instances::change::ChangeArgs;
 use crate::command::instances::end::{Cancel, Delete, Prune};

@@ -7,7 +7,6 @@ use futures::{StreamExt as _, stream};
 use super::change::{Change, Context};
 use super::chosen::Batches;
 use super::end::CONCURRENT;
-use super::operator::Operator;
 use super::report::Outcomes;
 use crate::exit::Failure;
 use crate::view::instances::{RUNNING, Row};
@@ -16,8 +15,6 @@ use crate::view::instances::{RUNNING, Row};
 pub(super) struct Pause {
     #[command(flatten)]
     tree: Tree,
-    #[command(flatten)]
-    operator: Operator,
 }
 
 #[derive(Debug, Args)]
@@ -60,7 +57,7 @@ impl Change for Pause {
 
     async fn apply(&self, rows: Vec<Row>, to: &mut Context<'_, Outcomes>) -> Result<(), Failure> {
         let (provider, extent) = (&to.orchestrations.provider, self.tree.extent());
-        let pause = async |row: Row| provider.pause(&row.id, extent, &self.operator.by).await;
+        let pause = async |row: Row| provider.pause(&row.id, extent, to.by).await;
         let mut all = stream::iter(rows).map(pause).buffer_unordered(CONCURRENT);
         while let Some(paused) = all.next().await {
             to.report.add(paused, to.chosen)?;

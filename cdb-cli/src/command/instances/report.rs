@@ -12,7 +12,7 @@ use crate::output::counted;
 /// The result of a change.
 pub(super) trait Report: Serialize + fmt::Display {
     /// Returns the report before the first change.
-    fn of(action: &'static str) -> Self;
+    fn of(action: &'static str, by: &str) -> Self;
 
     /// Returns the text of the progress line.
     fn progress(&self) -> String;
@@ -30,6 +30,8 @@ pub(super) const CANCELLED: &str = "cancelled";
 #[serde(rename_all = "camelCase")]
 pub(super) struct Counts {
     action: &'static str,
+    /// The name of the operator.
+    by: String,
     pub(super) instances: u64,
     executions: u64,
     events: u64,
@@ -42,6 +44,8 @@ pub(super) struct Counts {
 pub(super) struct Outcomes {
     #[serde(skip)]
     action: &'static str,
+    /// The name of the operator.
+    by: String,
     pub(super) instances: u64,
     /// Instances that an earlier run had restarted; `None` for `rewind`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,9 +94,10 @@ impl Outcomes {
 }
 
 impl Report for Counts {
-    fn of(action: &'static str) -> Self {
+    fn of(action: &'static str, by: &str) -> Self {
         Self {
             action,
+            by: by.to_owned(),
             ..Self::default()
         }
     }
@@ -104,9 +109,10 @@ impl Report for Counts {
 }
 
 impl Report for Outcomes {
-    fn of(action: &'static str) -> Self {
+    fn of(action: &'static str, by: &str) -> Self {
         Self {
             action,
+            by: by.to_owned(),
             ..Self::default()
         }
     }

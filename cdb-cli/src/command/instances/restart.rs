@@ -5,7 +5,6 @@ use clap::Args;
 
 use super::change::{Change, Context};
 use super::chosen::{Batches, ENDED};
-use super::operator::Operator;
 use super::report::Outcomes;
 use super::select::State;
 use crate::exit::Failure;
@@ -23,8 +22,6 @@ pub(super) struct RestartInstances {
     /// Version of the orchestration; by default that of the old instance
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
-    #[command(flatten)]
-    operator: Operator,
 }
 
 impl Change for RestartInstances {
@@ -59,7 +56,7 @@ impl Change for RestartInstances {
                 version: self.version.clone(),
                 input: self.input.clone(),
             };
-            let by = &self.operator.by;
+            let by = to.by;
             match restart::restart(to.orchestrations, &row, restart, by).await {
                 Ok(true) => {
                     to.report.instances += 1;

@@ -1,5 +1,6 @@
 //! `cdb instances rewind` and `fork`: gives instances a new course from a recorded history.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use cdb_provider::documents::Status;
@@ -9,18 +10,15 @@ use serde::Serialize;
 
 use super::change::{Change, Context};
 use super::chosen::Batches;
-use super::operator::Operator;
 use super::report::Outcomes;
+use crate::confirm::Unconfirmed;
 use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
 use crate::output::{Console, counted};
 use crate::view::instances::Row;
 
 #[derive(Debug, Args)]
-pub(super) struct Rewind {
-    #[command(flatten)]
-    operator: Operator,
-}
+pub(super) struct Rewind {}
 
 #[derive(Debug, Args)]
 pub(super) struct ForkInstance {
@@ -35,11 +33,8 @@ pub(super) struct ForkInstance {
     /// Number of the execution; the newest by default
     #[arg(long, value_name = "NUMBER")]
     execution: Option<u64>,
-    /// Show the course of the new instance and create none
-    #[arg(long)]
-    dry_run: bool,
     #[command(flatten)]
-    operator: Operator,
+    options: Unconfirmed,
 }
 
 /// The new course of an instance.
@@ -54,6 +49,9 @@ struct Course {
     activities: Vec<String>,
     /// The messages that arrive again.
     messages: usize,
+    /// The names of the events among these messages.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    events: Vec<String>,
     /// Completed activities and children that are dropped.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dropped: Vec<String>,
@@ -62,6 +60,22 @@ struct Course {
     raise_again: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     children: Vec<Course>,
+}
+
+/// The course of a fork.
+#[derive(Debug, Serialize)]
+struct Forked<'a> {
+    /// The name of the operator; `None` for a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a String>,
+    #[serde(flatten)]
+    course: Course,
+}
+
+impl fmt::Display for Forked<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.course.fmt(f)
+    }
 }
 
 impl Change for Rewind {
@@ -95,7 +109,7 @@ impl Change for Rewind {
     async fn apply(&self, rows: Vec<Row>, to: &mut Context<'_, Outcomes>) -> Result<(), Failure> {
         let provider = &to.orchestrations.provider;
         for row in rows {
-            let rewound = provider.rewind(&row.id, &self.operator.by).await;
+            let rewound = provider.rewind(&row.id, to.by).await;
             let rewound = rewound.map(|course| vec![course.instance]);
             to.report.add(rewound, to.chosen)?;
         }
@@ -115,12 +129,17 @@ impl ForkInstance {
             new_instance: &self.new_id,
         };
         let provider = &orchestrations.provider;
-        let forked = if self.dry_run {
+        let forked = if self.options.dry_run {
             provider.plan_fork(&self.instance, at).await?
         } else {
-            provider.fork(&self.instance, at, &self.operator.by).await?
+            let by = &self.options.operator.by;
+            provider.fork(&self.instance, at, by).await?
         };
-        console.answer(&Course::of(forked))?;
+        let by = &self.options.operator.by;
+        console.answer(&Forked {
+            by: (!self.options.dry_run).then_some(by),
+            course: Course::of(forked),
+        })?;
         Ok(Exit::Ok)
     }
 }
@@ -133,9 +152,28 @@ impl Course {
             kept: course.kept,
             activities: course.activities,
             messages: course.messages,
+            events: course.events,
             dropped: course.dropped,
             raise_again: course.raise_again,
             children: course.children.into_iter().map(Self::of).collect(),
+        }
+    }
+}
+
+impl Course {
+    /// Writes the names of the events that arrive again, with their numbers.
+    fn events(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut numbers = BTreeMap::<&str, usize>::new();
+        for name in &self.events {
+            *numbers.entry(name).or_default() += 1;
+        }
+        let events = numbers.iter().map(|(name, number)| match number {
+            1 => (*name).to_owned(),
+            _ => format!("{name} ×{number}"),
+        });
+        match &*events.collect::<Vec<_>>() {
+            [] => Ok(()),
+            events => write!(f, " (events: {})", events.join(", ")),
         }
     }
 }
@@ -155,6 +193,7 @@ impl fmt::Display for Course {
         if self.messages > 0 {
             let messages = counted(self.messages as u64, "message");
             write!(f, ", receives {messages} again")?;
+            self.events(f)?;
         }
         if !self.dropped.is_empty() {
             write!(f, ", drops {}", self.dropped.join(", "))?;

@@ -10,7 +10,7 @@ use duroxide::{ClientError, OrchestrationStatus};
 use serde::Serialize;
 
 use super::report::{Counts, Report as _};
-use crate::confirm::Plan;
+use crate::confirm::{Plan, Unconfirmed};
 use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;
@@ -36,9 +36,8 @@ pub(super) struct Start {
     /// Wait until it has ended, at most as long as `wait` does by default
     #[arg(long)]
     wait: bool,
-    /// Check the id and start nothing
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    options: Unconfirmed,
 }
 
 /// A start that is queued, or that a dry run shows.
@@ -50,6 +49,9 @@ struct Queued<'a> {
     orchestration: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<&'a str>,
+    /// The name of the operator; `None` for a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a str>,
 }
 
 #[derive(Debug, Args)]
@@ -80,9 +82,8 @@ pub(super) struct Raise {
     /// event for which the orchestration does not wait yet is dropped
     #[arg(long)]
     queue: bool,
-    /// Check the instance and raise nothing
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    options: Unconfirmed,
 }
 
 impl Start {
@@ -98,12 +99,13 @@ impl Start {
             )));
         }
         let queued = Queued {
-            would: self.dry_run.then_some("start"),
+            would: self.options.dry_run.then_some("start"),
             instance: id,
             orchestration: name,
             version: self.version.as_deref(),
+            by: (!self.options.dry_run).then_some(&*self.options.operator.by),
         };
-        if self.dry_run {
+        if self.options.dry_run {
             console.answer(&queued)?;
             return Ok(Exit::Ok);
         }
@@ -210,7 +212,7 @@ impl Raise {
                 self.instance, self.event
             ))?;
         }
-        if self.dry_run {
+        if self.options.dry_run {
             let row = Row::of(orchestrations.readable(running));
             console.answer(&Plan::new("raise an event for", 1, vec![row]))?;
             return Ok(Exit::Ok);
@@ -227,7 +229,7 @@ impl Raise {
                 .raise_event(instance, event, data)
                 .await?;
         }
-        let mut raised = Counts::of("raised an event for");
+        let mut raised = Counts::of("raised an event for", &self.options.operator.by);
         (raised.instances, raised.messages) = (1, 1);
         console.answer(&raised)?;
         Ok(Exit::Ok)

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::comparison::Comparison;
 use super::removal::Removal;
+use crate::confirm::Operator;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
@@ -22,7 +23,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 )]
 #[derive(Debug, Args)]
 pub(super) struct ApplyOptions {
-    /// Show the changes and make none
+    /// Show the plan and change nothing
     #[arg(long)]
     dry_run: bool,
     /// Also remove indexes that the model does not need; without it, a change that removes any
@@ -41,6 +42,8 @@ pub(super) struct ApplyOptions {
     /// Do not wait until the indexes are built
     #[arg(long)]
     no_wait: bool,
+    #[command(flatten)]
+    operator: Operator,
 }
 
 /// A run of `cdb policy apply`.
@@ -63,8 +66,9 @@ impl Apply<'_> {
         if created {
             model.create(database.clone(), name).await?;
         }
-        let mut comparison = Comparison::with_live(&database, name, model).await?;
+        let mut comparison = Comparison::for_change(&database, name, model).await?;
         comparison.created = created && comparison.differences.is_empty();
+        comparison.by = created.then(|| options.operator.by.clone());
         if comparison.differences.is_empty() {
             console.answer(&comparison)?;
             return Ok(Exit::Ok);
@@ -92,7 +96,8 @@ impl Apply<'_> {
         if !options.no_wait {
             wait_for_index(&database, name, console).await?;
         }
-        let remaining = Comparison::with_live(&database, name, model).await?;
+        let mut remaining = Comparison::for_change(&database, name, model).await?;
+        remaining.by = Some(options.operator.by.clone());
         console.answer(&remaining)?;
         Ok(remaining.exit(options.add_only))
     }

@@ -11,6 +11,7 @@ use super::removal::Removal;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
+use crate::unknown_indexes::UnknownIndexes;
 
 /// The differences between the model and a live container or a policy file.
 #[derive(Serialize)]
@@ -20,6 +21,12 @@ pub(super) struct Comparison {
     /// The container or the file that the model was compared with.
     pub compared_with: String,
     pub differences: Vec<Item>,
+    /// The indexes of paths that this command does not know. They are no difference.
+    #[serde(
+        rename = "unknownIndexes",
+        skip_serializing_if = "UnknownIndexes::is_empty"
+    )]
+    unknown: UnknownIndexes,
     /// The policy that the model was compared with.
     #[serde(skip)]
     pub live: IndexingPolicy,
@@ -36,6 +43,9 @@ pub(super) struct Comparison {
     /// Whether this command created the container.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub created: bool,
+    /// The name of the operator who has changed the container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     /// What a dry run would have done with a missing container.
     #[serde(skip_serializing_if = "Option::is_none")]
     would: Option<&'static str>,
@@ -70,23 +80,44 @@ impl Comparison {
         if let Some(file) = file {
             let policy = read_policy(file)?;
             let differences = model.definition.indexing_policy.differences_of(&policy);
-            let differences: Vec<_> = differences.into_iter().map(Difference::Indexing).collect();
+            let mut differences: Vec<_> =
+                differences.into_iter().map(Difference::Indexing).collect();
+            let unknown = UnknownIndexes::split_off(model, &mut differences);
             let file = file.display().to_string();
-            return Ok(Self::new(model, file, &differences, &policy));
+            return Ok(Self {
+                unknown,
+                ..Self::new(model, file, &differences, &policy)
+            });
         }
         let database = connection.database()?;
-        Self::with_live(&database, &connection.container, model).await
+        let split_off = |differences: &mut _| UnknownIndexes::split_off(model, differences);
+        Self::live(&database, &connection.container, model, split_off).await
     }
 
-    pub(super) async fn with_live(
+    /// Compares the model with a live container for a change, which may remove indexes of paths that
+    /// this command does not know.
+    pub(super) async fn for_change(
         database: &DatabaseClient,
         name: &str,
         model: &Model,
     ) -> Result<Self, Failure> {
+        Self::live(database, name, model, |_| UnknownIndexes::default()).await
+    }
+
+    async fn live(
+        database: &DatabaseClient,
+        name: &str,
+        model: &Model,
+        unknown: impl FnOnce(&mut Vec<Difference>) -> UnknownIndexes,
+    ) -> Result<Self, Failure> {
         let live = model.live(database, name).await?;
-        let differences = Difference::between(&model.definition, &live);
+        let mut differences = Difference::between(&model.definition, &live);
+        let unknown = unknown(&mut differences);
         let what = format!("container `{name}` of database `{}`", database.name());
-        let mut comparison = Self::new(model, what, &differences, &live.indexing_policy);
+        let mut comparison = Self {
+            unknown,
+            ..Self::new(model, what, &differences, &live.indexing_policy)
+        };
         comparison.indexing_progress = database.indexing_progress(name).await?;
         Ok(comparison)
     }
@@ -128,9 +159,11 @@ impl Comparison {
                     changeable: difference.is_changeable(),
                 })
                 .collect(),
+            unknown: UnknownIndexes::default(),
             indexing_progress: None,
             removal: None,
             created: false,
+            by: None,
             would: None,
         }
     }
@@ -138,6 +171,10 @@ impl Comparison {
     /// Whether a change of the container removes all differences.
     pub(super) fn is_changeable(&self) -> bool {
         self.differences.iter().all(|item| item.changeable)
+    }
+
+    pub(super) fn has_unknown_indexes(&self) -> bool {
+        !self.unknown.is_empty()
     }
 
     pub(super) fn exit(&self, breaking_only: bool) -> Exit {
@@ -168,6 +205,9 @@ impl fmt::Display for Comparison {
                 if item.breaking { "!" } else { "-" },
                 item.text
             )?;
+        }
+        if !self.unknown.is_empty() {
+            writeln!(f, "it has {}", self.unknown)?;
         }
         for (refused, heading) in [
             (true, "queries that the service refuses"),

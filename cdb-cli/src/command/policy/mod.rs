@@ -16,6 +16,7 @@ use crate::exit::{Exit, Failure};
 use crate::format::Format;
 use crate::model::Model;
 use crate::output::Console;
+use crate::{remedy, unknown_indexes};
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {
@@ -98,6 +99,7 @@ pub(crate) async fn run(
         PolicyCommand::Diff { compared } => {
             let comparison = compared.with(model).await?;
             console.answer(&comparison)?;
+            advise(&comparison, console)?;
             Ok(comparison.exit(false))
         }
         PolicyCommand::Check {
@@ -118,6 +120,15 @@ pub(crate) async fn run(
     }
 }
 
+/// Says what to do about indexes that this command does not know.
+fn advise(comparison: &Comparison, console: &mut Console<'_>) -> Result<(), Failure> {
+    if comparison.has_unknown_indexes() {
+        let remedy = remedy::for_program(unknown_indexes::REMEDY, console.program);
+        console.remark(&remedy)?;
+    }
+    Ok(())
+}
+
 fn check(
     comparison: &Comparison,
     breaking_only: bool,
@@ -129,6 +140,7 @@ fn check(
         console.answer(comparison)?;
     } else if exit == Exit::Ok {
         console.text(&format!("{what} matches {name}"))?;
+        advise(comparison, console)?;
     } else {
         let remedy = if comparison.is_changeable() {
             format!("`{} policy apply` changes it", console.program)

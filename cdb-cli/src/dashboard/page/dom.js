@@ -102,22 +102,24 @@ export function refresh(section, ...nodes) {
   if (focused) [...section.querySelectorAll(KEYED)].find((one) => key(one) === focused)?.focus({ preventScroll: true });
 }
 
-export const state = (text, words = text) => h("span", { class: `state ${/^\w+$/.test(text) ? text : ""}` }, words);
+// A held instance, also a paused one, waits for other code.
+export const state = (text, words = text) => h("span", { class: `state ${/held$/i.test(text) ? "late" : /^\w+$/.test(text) ? text : ""}` }, words);
 
 // Between two executions, an instance is running.
 export const runs = (instance) => instance.status === "Running" || instance.status === "ContinuedAsNew";
 
-const WAITS = { paused: "paused", held: "held", busy: "busy", runtime: "waits for a runtime", worker: "waits for a worker:", event: "event", timer: "timer", activity: "activity", subOrchestration: "sub-orchestration" };
+const WAITS = { busy: "busy", runtime: "waits for a runtime", worker: "waits for a worker:", event: "event", timer: "timer", activity: "activity", subOrchestration: "sub-orchestration" };
 
 // The state of an instance in a list: of a running one, what it waits for; of a failed one, with its error.
 export function standing(instance, now) {
   const { waitsFor, error } = instance;
-  if (error) return [state(instance.status), h("div", { class: "cut", title: error }, error)];
-  if (!waitsFor) return state(instance.status);
+  if (error) return [state(instance.state), h("div", { class: "cut", title: error }, error)];
+  // The state says what an operator or other code must do.
+  if (!waitsFor || waitsFor.kind === "paused" || waitsFor.kind === "held") return state(instance.state);
   const { kind, name, dueAt, others } = waitsFor;
   const when = dueAt && (dueAt > now ? `in ${span(dueAt - now)}` : "due");
   const words = [WAITS[kind], name, when, others && `+${others}`].filter(Boolean).join(" ");
-  const unserved = kind === "runtime" || kind === "worker" || kind === "held";
+  const unserved = kind === "runtime" || kind === "worker";
   return h("span", { class: `state ${unserved ? "late" : "Running"}`, title: others && `and ${count(others, "other wait")}` }, words);
 }
 

@@ -54,7 +54,7 @@ function facts(detail) {
   const lasted = (detail.completedAt || detail.now) - detail.createdAt;
   return h("dl", {},
     fact("Orchestration", detail.orchestration, detail.version ? ` ${detail.version}` : ""),
-    fact("State", state(detail.status), detail.customStatus && ` ${detail.customStatus}`),
+    fact("State", state(detail.state), detail.customStatus && ` ${detail.customStatus}`),
     detail.parent && fact("Parent", h("a", { href: to(detail.parent) }, detail.parent)),
     fact("Created", time(detail.createdAt)), fact("Last turn", time(detail.updatedAt)),
     fact(detail.completedAt ? "Completed" : "Runs for", detail.completedAt ? [time(detail.completedAt), `, after ${span(lasted)}`] : span(lasted)),
@@ -125,7 +125,7 @@ function executions(detail, history) {
   if (!detail.executions.length) return null;
   const link = (execution) => (execution === history.execution ? String(execution) : h("a", { href: `${to(detail.id)}?execution=${execution}` }, String(execution)));
   const row = (execution, status, from, until) => h("tr", {}, h("td", {}, link(execution)), h("td", {}, state(status)), h("td", {}, time(from)), h("td", {}, time(until)));
-  const rows = [row(detail.execution, detail.status, undefined, detail.completedAt),
+  const rows = [row(detail.execution, detail.state, undefined, detail.completedAt),
     ...detail.executions.map((one) => row(one.execution, one.status, one.startedAt, one.completedAt))];
   const drawn = table("Continued as new, newest first.", ["Execution", "State", "Started", "Ended"], rows);
   // A long list is collapsed, because it would hide the events below it.
@@ -140,7 +140,7 @@ function values(detail) {
 }
 
 function family(tree) {
-  const branch = (one) => h("li", {}, h("a", { href: to(one.id) }, one.id), ` ${one.orchestration} `, state(one.status),
+  const branch = (one) => h("li", {}, h("a", { href: to(one.id) }, one.id), ` ${one.orchestration} `, state(one.state),
     one.children.length ? h("ul", {}, one.children.map(branch)) : null);
   return [h("h3", {}, "Sub-orchestrations"), h("ul", { class: "tree" }, branch(tree)), tree.cut && h("p", {}, "The tree has more instances than are shown.")];
 }

@@ -9,7 +9,7 @@ const FILTERS = ["status", "text", "where", "orchestration", "version", "customS
 const RARE = FILTERS.slice(3, 9);
 const UNINDEXED = ["text", "orchestration", "version", "customStatus"];
 const COLUMNS = [
-  ["Instance", (row) => row.id], ["Orchestration", (row) => row.orchestration], ["State", (row) => row.status],
+  ["Instance", (row) => row.id], ["Orchestration", (row) => row.orchestration], ["State", (row) => row.state],
   ["Created", (row) => row.createdAt], ["Lasted", (row, now) => (row.completedAt || now) - row.createdAt], ["Last turn", (row) => row.updatedAt],
 ];
 

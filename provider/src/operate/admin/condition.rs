@@ -19,7 +19,8 @@ use crate::stored::found;
 pub(super) enum Condition<'a> {
     /// It is the one that was found, and in this state.
     Is(&'a Incarnation, State),
-    /// It has not begun, and this parent starts it; `None` for a start without a parent.
+    /// It has not begun, and this parent starts it; `None` for a start without a parent, or one that
+    /// cannot be read.
     HasNotBegun { parent: Option<&'a Incarnation> },
 }
 
@@ -139,7 +140,8 @@ fn has_ended(instance: &Instance, before: Option<Timestamp>) -> bool {
     !instance.has_more() && before.is_none_or(is_before)
 }
 
-/// Returns whether messages of this parent alone, or without a parent, start an instance.
+/// Returns whether messages of this parent alone, or without a parent, start an instance. Nobody knows
+/// the parent of a start that cannot be read, and no turn will take it.
 fn is_started_by(parent: Option<&str>, rows: &[Row]) -> bool {
     let items = rows.iter().filter_map(|row| match &row.document {
         Some(Durable::OrchestratorItem(item)) => serde_json::from_str(item.work_item.header()).ok(),
@@ -152,5 +154,8 @@ fn is_started_by(parent: Option<&str>, rows: &[Row]) -> bool {
         _ => None,
     });
     let is_parent = |of: Option<String>| of.as_deref() == parent;
-    parents.next().is_some_and(is_parent) && parents.all(is_parent)
+    match parents.next() {
+        Some(first) => is_parent(first) && parents.all(is_parent),
+        None => parent.is_none() && rows.iter().any(|row| row.document.is_none()),
+    }
 }

@@ -10,6 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use duroxide::providers::WorkItem;
 use duroxide::{ErrorDetails, Event, EventKind, build_child_instance_id};
 
+use crate::stored::history::UNKNOWN_VERSION;
+
 /// The new course of an instance.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Course {
@@ -209,7 +211,7 @@ fn course(events: &[Event], cut: usize, forgotten: Option<usize>, target: Target
     if kept.is_empty() {
         let again = after
             .first()
-            .and_then(|started| start_again(started, target));
+            .and_then(|started| start_again(started, after, target));
         course.messages.extend(again.into_iter().flatten());
     }
     let mut open = Open::of(&kept);
@@ -369,8 +371,8 @@ fn timer(id: u64, fire_at_ms: u64, target: Target<'_>) -> WorkItem {
 }
 
 /// Returns the messages that start an execution again: its start, and the queued events that it was
-/// given.
-fn start_again(started: &Event, target: Target<'_>) -> Option<Vec<WorkItem>> {
+/// given, except those that these events record.
+fn start_again(started: &Event, events: &[Event], target: Target<'_>) -> Option<Vec<WorkItem>> {
     let EventKind::OrchestrationStarted {
         name,
         version,
@@ -388,19 +390,33 @@ fn start_again(started: &Event, target: Target<'_>) -> Option<Vec<WorkItem>> {
         instance: target.instance.to_owned(),
         orchestration: name.clone(),
         input: input.clone(),
-        version: Some(version.clone()),
+        version: Some(version.clone()).filter(|version| version != UNKNOWN_VERSION),
         parent_instance: parent_instance.clone(),
         parent_id: *parent_id,
         parent_execution_id: *parent_execution_id,
         execution_id: target.execution,
     };
+    // duroxide records them again, in front of the others, when it runs the first turn.
+    let mut recorded: Vec<_> = events.iter().filter_map(queued).collect();
     let carried = carry_forward_events.iter().flatten();
+    let carried = carried.filter(|(name, data)| {
+        let at = recorded.iter().position(|event| *event == (name, data));
+        at.map(|at| recorded.remove(at)).is_none()
+    });
     let carried = carried.map(|(name, data)| WorkItem::QueueMessage {
         instance: target.instance.to_owned(),
         name: name.clone(),
         data: data.clone(),
     });
     Some(std::iter::once(start).chain(carried).collect())
+}
+
+/// Returns the queue and the data of a queued event.
+fn queued(event: &Event) -> Option<(&String, &String)> {
+    match &event.kind {
+        EventKind::QueueEventDelivered { name, data } => Some((name, data)),
+        _ => None,
+    }
 }
 
 /// Returns an event as one of the new course.

@@ -46,6 +46,8 @@ pub struct Rewound {
     pub activities: Vec<String>,
     /// The number of messages that arrive again, timers included.
     pub messages: usize,
+    /// The names of the events among these messages, in their order.
+    pub events: Vec<String>,
     /// The completed activities and children that are dropped, because the orchestration decided to
     /// run them after its failure. Their effects remain.
     pub dropped: Vec<String>,
@@ -337,12 +339,17 @@ fn described(course: &Course, target: Target<'_>) -> Rewound {
         WorkItem::ActivityExecute { name, id, .. } => Some(format!("{name} #{id}")),
         _ => None,
     });
+    let events = course.messages.iter().filter_map(|message| match message {
+        WorkItem::QueueMessage { name, .. } | WorkItem::ExternalRaised { name, .. } => Some(name),
+        _ => None,
+    });
     Rewound {
         instance: target.instance.to_owned(),
         execution: target.execution,
         kept: course.kept.len(),
         activities: activities.collect(),
         messages: course.messages.len(),
+        events: events.cloned().collect(),
         dropped: course.dropped.clone(),
         raise_again: course.raise_again.clone(),
         children: Vec::new(),

@@ -200,6 +200,28 @@ fn a_failure_of_the_first_turn_starts_again_with_the_carried_events() {
     ));
 }
 
+/// duroxide records carried events as delivered in the first turn.
+#[test]
+fn a_carried_event_arrives_again_once() {
+    let delivered = |data: &str| {
+        let (name, data) = ("Queue".to_owned(), data.to_owned());
+        (None, EventKind::QueueEventDelivered { name, data })
+    };
+    let first_turn = [
+        started(),
+        delivered("carried"),
+        delivered("carried"),
+        schedule("A"),
+        end("at once"),
+    ];
+    let course = rewound(first_turn.to_vec());
+    let events = course.messages.iter().filter_map(|message| match message {
+        WorkItem::QueueMessage { data, .. } => Some(&**data),
+        _ => None,
+    });
+    assert_eq!(events.collect::<Vec<_>>(), ["carried", "carried"]);
+}
+
 #[test]
 fn a_fork_keeps_the_events_before_the_turn_of_the_event() {
     let events = history(vec![

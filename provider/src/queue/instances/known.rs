@@ -31,8 +31,9 @@ pub(crate) struct KnownInstance {
     /// Whether the store may have messages that came before pending ones. The next attempt reads them:
     /// otherwise an event would be received before an earlier one.
     lacks_messages: bool,
-    /// The time from which on the partition must be searched for messages.
-    search_at: Option<Instant>,
+    /// The times from which on the partition must be searched for messages. A search does not find
+    /// what is due later.
+    search_at: BTreeSet<Instant>,
     /// Counts search requests, so that a request during an attempt is not cleared with the
     /// attempt's result.
     searches: u64,
@@ -54,6 +55,16 @@ struct Pending {
     /// When the answer to its write arrived, if this process wrote the message. A poll has found the
     /// others, so that other runtimes know them too.
     answered_at: Option<Instant>,
+}
+
+impl Pending {
+    /// Returns whether a read of the partition, which was sent at a time, finds the message unless it is
+    /// consumed. A read leaves out what is due later. A write whose answer came later may have arrived
+    /// after the read.
+    fn is_found_by(&self, read_at: tokio::time::Instant) -> bool {
+        let at = read_at.into_std();
+        self.due <= at && self.answered_at.is_none_or(|answered| answered <= at)
+    }
 }
 
 /// The reason why this process cannot process an instance: its start has not arrived, it needs
@@ -116,7 +127,7 @@ impl KnownInstance {
     /// Requests a search of the partition from a time on.
     pub(crate) fn search(&mut self, at: Instant) {
         self.searches += 1;
-        self.search_at = Some(self.search_at.map_or(at, |earlier| earlier.min(at)));
+        self.search_at.insert(at);
     }
 
     /// Forgets all messages, because they may have changed.
@@ -156,13 +167,9 @@ impl KnownInstance {
         });
     }
 
-    /// Forgets the messages that a read of the partition, which was sent at a time, would have found. A
-    /// write whose answer came later may have arrived after the read.
+    /// Forgets the messages that a read of the partition, which was sent at a time, would have found.
     fn forget_before(&mut self, read_at: tokio::time::Instant) {
-        let at = read_at.into_std();
-        self.retain(|pending| {
-            pending.due > at || pending.message.seen_at > read_at || pending.answered_at > Some(at)
-        });
+        self.retain(|pending| pending.message.seen_at > read_at || !pending.is_found_by(read_at));
     }
 
     /// Clears what a finished attempt has handled. Keeps what arrived since.
@@ -171,7 +178,7 @@ impl KnownInstance {
         self.forget_holder();
         self.full = None;
         if self.searches == attempt.searches {
-            self.search_at = None;
+            self.search_at.retain(|at| *at > attempt.at);
         }
     }
 
@@ -184,7 +191,11 @@ impl KnownInstance {
             self.attempt_ended(attempt);
             self.lacks_messages = true;
         }
-        self.search(attempt.at + full.pause);
+        let at = attempt.at + full.pause;
+        // Each of a thousand early events comes here.
+        if self.search_at.first().is_none_or(|first| *first > at) {
+            self.search(at);
+        }
         self.full = Some(full);
     }
 
@@ -208,19 +219,25 @@ impl KnownInstance {
     }
 
     /// Returns the messages that the next turn may take: those that are due at `now` and were seen
-    /// after `read_at`. A message whose write was under way then is one of them: a later one must not
-    /// pass it, and the commit finds out whether it is consumed.
+    /// after `read_at`, or that a read at that time does not find. The latter may be consumed, which
+    /// the commit finds out; a later message must not pass them.
     pub(crate) fn due_messages(
         &self,
         now: Instant,
         read_at: Option<tokio::time::Instant>,
     ) -> Vec<Message> {
-        let read = read_at.map(tokio::time::Instant::into_std);
         let due = self.pending.iter().filter(|pending| {
-            let is_fresh = Some(pending.message.seen_at) >= read_at || pending.answered_at > read;
+            let is_fresh = read_at
+                .is_none_or(|read| pending.message.seen_at >= read || !pending.is_found_by(read));
             pending.due <= now && is_fresh
         });
         for_next_turn(due.map(|pending| &pending.message))
+    }
+
+    /// Returns whether the store may have messages, due at `now`, that are not known and may come before
+    /// known ones.
+    pub(crate) fn lacks_some(&self, now: Instant) -> bool {
+        self.lacks_messages || self.search_at.first().is_some_and(|at| *at <= now)
     }
 
     /// Returns whether messages are due at `now`, stale ones included.
@@ -361,7 +378,7 @@ impl Work for Instances {
         let pending = known.pending.iter();
         let pending = pending.filter(|pending| !known.has_no_room(pending.message.queue()));
         let due = pending.map(|pending| pending.due);
-        due.chain(known.search_at).min()
+        due.chain(known.search_at.first().copied()).min()
     }
 
     fn accepts(filter: &Self::Capability, offer: Offer<'_, Self>) -> bool {
@@ -400,16 +417,14 @@ impl Work for Instances {
         let mut messages = known.due_messages(now, read_at);
         // Messages that were seen before the history was read may be consumed.
         let is_stale = messages.is_empty() && known.has_due(now);
-        let is_incomplete = known.lacks_messages;
-        let search_at = known.search_at;
         Attempt {
             cached: known.cached.clone(),
-            search: is_stale || is_incomplete || search_at.is_some_and(|at| at <= now),
+            search: is_stale || known.lacks_some(now),
             others: split_off_others(&mut messages),
             messages,
             execution: known.execution,
             presence: known.presence,
-            is_polled: known.search_at.is_none()
+            is_polled: known.search_at.is_empty()
                 && known
                     .pending
                     .iter()
@@ -434,7 +449,7 @@ impl Work for Instances {
 
     fn is_forgettable(known: &KnownInstance) -> bool {
         known.pending.is_empty()
-            && known.search_at.is_none()
+            && known.search_at.is_empty()
             && known.execution.is_none()
             && known.presence == Presence::Unknown
             && known.cached.is_none()
@@ -489,8 +504,12 @@ impl Work for Instances {
 
 #[cfg(test)]
 mod tests {
+    use cdb_model::ETag;
+    use duroxide::providers::WorkItem;
+
     use super::MessageKind::{Cancellation, Other, Start};
     use super::*;
+    use crate::stored::documents::OrchestratorItem;
 
     const NOW: Timestamp = Timestamp::from_secs(1000);
 
@@ -562,6 +581,51 @@ mod tests {
             Instances::accepts(&Some(filter), Offer::Backoff(&known))
         };
         assert!(supports("0.1.32") && !supports("0.1.31"));
+    }
+
+    #[test]
+    fn a_message_that_was_not_due_at_the_read_is_not_passed_by_a_later_one() {
+        let read_at = tokio::time::Instant::now();
+        let ms = Duration::from_millis;
+        let mut known = KnownInstance::default();
+        let mut note = |due_after: u64, seen_before: u64, answered_at: Instant| {
+            let document = OrchestratorItem {
+                instance_id: "i".to_owned(),
+                cause: due_after.to_string(),
+                visible_at: NOW + ms(due_after),
+                ..OrchestratorItem::default()
+            };
+            let seen_at = read_at - ms(seen_before);
+            let item = WorkItem::CancelInstance {
+                instance: "i".to_owned(),
+                reason: String::new(),
+            };
+            let message = Message::written(document, item, ETag::new("1"), seen_at).unwrap();
+            let due = (read_at + ms(due_after)).into_std();
+            known.note(message, due, Some(answered_at));
+        };
+        let read = read_at.into_std();
+        note(54, 900, read - ms(600));
+        note(56, 300, read + ms(100));
+        let due = known.due_messages((read_at + ms(60)).into_std(), Some(read_at));
+        let due: Vec<_> = due
+            .iter()
+            .map(|due| due.stored.document.visible_at)
+            .collect();
+        assert_eq!(due, [NOW + ms(54), NOW + ms(56)]);
+    }
+
+    #[test]
+    fn a_search_for_a_message_that_is_due_later_outlives_an_earlier_one() {
+        let now = Instant::now();
+        let later = now + Duration::from_millis(50);
+        let mut known = KnownInstance::default();
+        known.search(now);
+        known.search(later);
+        let attempt = Instances::attempt(&known, now);
+        known.attempt_ended(&attempt);
+        assert_eq!(Instances::due(&known), Some(later));
+        assert!(!known.lacks_some(now) && known.lacks_some(later));
     }
 
     #[test]

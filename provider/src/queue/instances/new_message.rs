@@ -64,12 +64,12 @@ impl<'a> NewMessage<'a> {
         let instances = self.services.instances();
         let instance_id = self.document.instance_id.clone();
         let execution = self.document.execution_id;
-        let after = self.document.due_at().since(self.services.store.now());
+        let due_at = self.document.due_at();
         let message =
             etag.and_then(|etag| Message::written(self.document, self.item, etag, self.planned_at));
         match message {
             Some(message) => instances.note_message(message),
-            None => instances.recheck(&instance_id, execution, after),
+            None => instances.recheck(&instance_id, execution, due_at),
         }
     }
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use cdb_coordination::Runs;
 use cdb_model::{ItemId, Timestamp};
@@ -15,7 +14,7 @@ use tokio::time::Instant;
 use super::attempt::Attempt;
 use super::cache::CachedInstance;
 use super::known::{Instances, KnownInstance, Readiness};
-use super::message::{MAX_MESSAGES, Message, Parent};
+use super::message::{MAX_MESSAGES, Message, Parent, sort};
 use super::reservations::Reservations;
 use super::room::Room;
 use super::turn::{Left, Turn};
@@ -128,9 +127,10 @@ impl InstanceQueue {
         });
     }
 
-    /// Notes that an instance may have messages after a delay, so that its partition is searched
+    /// Notes that an instance may have messages that are due at a time, so that its partition is searched
     /// then.
-    pub(crate) fn recheck(&self, instance_id: &str, execution: Option<u64>, after: Duration) {
+    pub(crate) fn recheck(&self, instance_id: &str, execution: Option<u64>, due_at: Timestamp) {
+        let after = due_at.since(self.store.now());
         if after > MESSAGE_KEPT {
             return;
         }
@@ -246,7 +246,8 @@ impl InstanceQueue {
         }
         let (read_at, now) = (history.read_at, Instant::now().into_std());
         let due = self.read(&turn.instance.document.instance_id, |known| {
-            Some(known.due_messages(now, read_at))
+            let knows_all = !known.lacks_some(now);
+            knows_all.then(|| known.due_messages(now, read_at))
         });
         let taken = turn.messages.clone();
         let mut room = None;
@@ -269,6 +270,10 @@ impl InstanceQueue {
             {
                 turn.messages.push(late.clone());
             }
+        }
+        // Cancellations come first otherwise.
+        if turn.instance.document.held.is_none() {
+            sort(&mut turn.messages);
         }
     }
 

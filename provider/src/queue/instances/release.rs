@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::time::Duration;
 
 use cdb_model::Stored;
 
@@ -59,9 +58,8 @@ pub(crate) async fn release_taken(
         Ok(_) => {}
         Err(error) => tracing::debug!(%error, "a lock was not released; it will expire"),
     }
-    services
-        .instances()
-        .recheck(instance_id, None, Duration::ZERO);
+    let now = services.store.now();
+    services.instances().recheck(instance_id, None, now);
 }
 
 /// Releases an instance that a failed member has locked. The attempt counts, as after an expiry.
@@ -71,7 +69,7 @@ pub(crate) async fn take_over(services: &Services, locked: &Stored<Instance>) {
     let execution = Some(instance.current_execution_id);
     services
         .instances()
-        .recheck(&instance.instance_id, execution, Duration::ZERO);
+        .recheck(&instance.instance_id, execution, services.store.now());
 }
 
 /// Releases the lock of a turn, if it is stored. The attempt does not count.

@@ -102,14 +102,14 @@ fn note_own_messages(
 ) {
     let own = std::mem::take(&mut plan.outgoing.own);
     for (document, &operation) in own.into_iter().zip(&plan.operations.sent.own) {
-        let after = document.due_at().since(plan.instance.updated_at);
+        let due_at = document.due_at();
         let (instance_id, execution_id) = (document.instance_id.clone(), document.execution_id);
         let stored = plan.stored(outcome, document, operation);
         match stored.map(|stored| Message::read(stored, plan.planned_at)) {
             Some(message) => services.instances().note_message(message),
             None => services
                 .instances()
-                .recheck(&instance_id, execution_id, after),
+                .recheck(&instance_id, execution_id, due_at),
         }
     }
 }

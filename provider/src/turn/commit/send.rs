@@ -91,9 +91,8 @@ fn lost(services: &Services, turn: &mut Turn) -> Error {
     let instance_id = turn.instance.document.instance_id.clone();
     services.instances().forget_messages(&instance_id);
     services.instances().finish(turn);
-    services
-        .instances()
-        .recheck(&instance_id, None, Duration::ZERO);
+    let now = services.store.now();
+    services.instances().recheck(&instance_id, None, now);
     Error::LockLost("another runtime took the instance, or it was deleted")
 }
 
