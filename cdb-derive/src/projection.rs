@@ -132,7 +132,7 @@ fn names_differ(fields: &[ProjectedField], errors: &mut Accumulator) {
     let mut seen: HashMap<&str, &Ident> = HashMap::new();
     for ProjectedField { ident, name, .. } in fields {
         if let Some(first) = seen.get(&**name) {
-            let text = format!("`{first}` and `{ident}` are both read as `{name}`");
+            let text = format!("`{first}` and `{ident}` are both read as `{name}`; rename one");
             errors.push(mistake(ident.span(), text));
         } else {
             seen.insert(name, ident);
@@ -197,7 +197,7 @@ mod tests {
                 count: u64,
             }
         };
-        let expected = "`number` and `count` are both read as `number`\n";
+        let expected = "`number` and `count` are both read as `number`; rename one\n";
         assert_eq!(mistakes::<ProjectionModel>(input), expected);
     }
 }

@@ -103,7 +103,7 @@ fn check_variants(data: &DataEnum, rule: RenameRule, errors: &mut Accumulator) {
         let stored = serde.rename;
         let stored = stored.unwrap_or_else(|| rule.apply_to_variant(&ident.unraw().to_string()));
         if let Some(first) = seen.get(&stored) {
-            let text = format!("`{first}` and `{ident}` are both stored as `{stored}`");
+            let text = format!("`{first}` and `{ident}` are both stored as `{stored}`; rename one");
             errors.push(mistake(ident.span(), text));
         } else {
             seen.insert(stored, ident);
@@ -173,7 +173,7 @@ mod tests {
                         C,
                     }
                 ),
-                "`A` and `B` are both stored as `x`\n",
+                "`A` and `B` are both stored as `x`; rename one\n",
             ),
             (
                 quote!(
@@ -184,7 +184,7 @@ mod tests {
                         r#Done,
                     }
                 ),
-                "`InWork` and `Inwork` are both stored as `inwork`\n",
+                "`InWork` and `Inwork` are both stored as `inwork`; rename one\n",
             ),
             (
                 quote!(
