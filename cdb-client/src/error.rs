@@ -6,6 +6,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use cdb_model::KeyTooLong;
+
 use crate::operation::OperationKind;
 use crate::status::Status;
 
@@ -106,7 +108,7 @@ pub enum ErrorKind {
     /// The service did not process the request in time (408, 410, 449, 5xx, no connection, no
     /// answer).
     Unavailable,
-    /// The request is invalid (400).
+    /// The request is invalid (400), or has a partition key that is too long and was not sent.
     BadRequest,
     /// A document, patch or batch cannot be serialized.
     Encode,
@@ -145,6 +147,10 @@ impl Error {
 
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Protocol, message)
+    }
+
+    pub(crate) fn key_too_long(source: KeyTooLong) -> Self {
+        Self::new(ErrorKind::BadRequest, source.to_string()).with_source(source)
     }
 
     pub(crate) fn encode(source: impl std::error::Error + Send + Sync + 'static) -> Self {

@@ -86,20 +86,25 @@ impl Request {
     /// Addresses a logical partition.
     ///
     /// # Errors
-    /// When the key has an integer that the service rounds.
+    /// When the key has an integer that the service rounds, or a value that is too long.
     pub(crate) fn in_partition(mut self, key: &PartitionKey) -> Result<Self> {
         if !key.is_exact() {
             return Err(Error::configuration(format!(
                 "partition key {key} has an integer beyond ±(2^53 - 1), where the service rounds integers; use a string"
             )));
         }
+        key.check_length().map_err(Error::key_too_long)?;
         self.partition = Some(key.clone());
         self.header_value(header::PARTITION_KEY, &key.to_header())
     }
 
     /// Addresses the partition of a document of any program. One that no document of a model can have
     /// is not located.
+    ///
+    /// # Errors
+    /// When the key has a value that is too long.
     pub(crate) fn in_any_partition(mut self, key: &AnyPartitionKey) -> Result<Self> {
+        key.check_length().map_err(Error::key_too_long)?;
         self.partition = key.known().cloned();
         self.header_value(header::PARTITION_KEY, key.to_header())
     }

@@ -35,6 +35,8 @@ impl Status {
     pub const COMPLETING_SPLIT: Self = Self::new(410, 1007);
     /// The physical partition completes a move to other machines.
     pub const COMPLETING_MIGRATION: Self = Self::new(410, 1008);
+    /// The request, or the document that it would store, is too large.
+    pub const TOO_LARGE: Self = Self::new(413, 0);
     /// The answer to a bulk would be too long, and lacks the result of this operation.
     pub const BULK_ANSWER_TOO_LONG: Self = Self::new(413, 3402);
     /// Another item of the logical partition has the same unique key.

@@ -1,6 +1,8 @@
 //! `#[derive(SearchAttributes)]`: a struct whose fields are the search attributes of an
 //! orchestration.
 
+use std::collections::HashMap;
+
 use darling::error::Accumulator;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
@@ -53,6 +55,7 @@ impl Derived for AttributesModel {
                 format!("`{name}` has {count} attributes; an orchestration has at most {MAX_ATTRIBUTES}, because each is indexed with every write of the instance")
             });
         }
+        constants_differ(&fields, errors);
         Some(Self {
             ident: name.clone(),
             fields,
@@ -102,6 +105,22 @@ impl Derived for AttributesModel {
 
     fn stubs(self) -> TokenStream {
         self.expand()
+    }
+}
+
+/// Checks that the constants of the paths have different names.
+fn constants_differ(fields: &[AttributeField], errors: &mut Accumulator) {
+    let mut seen = HashMap::new();
+    for field in fields {
+        let (name, constant) = (field.name(), field.name().to_uppercase());
+        if let Some(first) = seen.get(&constant) {
+            let text = format!(
+                "`{first}` and `{name}` would both be the constant `{constant}`; rename one"
+            );
+            errors.push(mistake(field.ident.span(), text));
+        } else {
+            seen.insert(constant, name);
+        }
     }
 }
 
@@ -173,6 +192,15 @@ mod tests {
                     }
                 ),
                 "`Search` is generic; write one struct per orchestration\n",
+            ),
+            (
+                quote!(
+                    struct Search {
+                        total: f64,
+                        Total: f64,
+                    }
+                ),
+                "`total` and `Total` would both be the constant `TOTAL`; rename one\n",
             ),
             (
                 quote!(struct Search { #(#fields: bool),* }),

@@ -1,5 +1,7 @@
 //! `#[derive(Projection)]`.
 
+use std::collections::HashMap;
+
 use darling::FromMeta;
 use darling::error::Accumulator;
 use proc_macro2::{Ident, TokenStream};
@@ -83,11 +85,13 @@ impl Derived for ProjectionModel {
         let serde = SerdeStruct::read(&input.attrs, errors);
         let fields = named.iter();
         let fields = fields.filter_map(|field| ProjectedField::read(field, &serde, errors));
+        let fields: Vec<_> = fields.collect();
+        names_differ(&fields, errors);
         Some(Self {
             ident: input.ident.clone(),
             krate: settings.krate.path(),
             document: settings.of.get().map(|of| of.0.clone()),
-            fields: fields.collect(),
+            fields,
         })
     }
 
@@ -119,6 +123,19 @@ impl Derived for ProjectionModel {
             self.expand()
         } else {
             TokenStream::new()
+        }
+    }
+}
+
+/// Checks that no two fields are read from one property: serde would find the second one missing.
+fn names_differ(fields: &[ProjectedField], errors: &mut Accumulator) {
+    let mut seen: HashMap<&str, &Ident> = HashMap::new();
+    for ProjectedField { ident, name, .. } in fields {
+        if let Some(first) = seen.get(&**name) {
+            let text = format!("`{first}` and `{ident}` are both read as `{name}`; rename one");
+            errors.push(mistake(ident.span(), text));
+        } else {
+            seen.insert(name, ident);
         }
     }
 }
@@ -161,5 +178,26 @@ impl ProjectedField {
             ty: field.ty.clone(),
             ident,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::derived::mistakes;
+
+    #[test]
+    fn two_fields_are_read_from_two_properties() {
+        let input = quote! {
+            #[projection(of = Order)]
+            struct Twice {
+                number: u64,
+                #[serde(rename = "number")]
+                #[projection(path = COUNT)]
+                count: u64,
+            }
+        };
+        let expected = "`number` and `count` are both read as `number`; rename one\n";
+        assert_eq!(mistakes::<ProjectionModel>(input), expected);
     }
 }

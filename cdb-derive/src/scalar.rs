@@ -1,16 +1,20 @@
 //! `#[derive(Scalar)]`: enums of unit variants and newtypes, whose stored form serde determines.
 
+use std::collections::HashMap;
+
 use darling::error::Accumulator;
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Fields, Path, Type};
+use syn::{Data, DataEnum, DeriveInput, Fields, Path, Type};
 
 use crate::derived::Derived;
 use crate::diag::{Mistakes, mistake};
 use crate::private::import;
+use crate::rename::RenameRule;
 use crate::respan::located_at;
-use crate::serde_attr::{ScalarPlace, refuse_another_form};
+use crate::serde_attr::{ScalarPlace, scalar_form};
 use crate::settings::{CratePath, Setting, settings};
 
 /// An enum or a newtype.
@@ -38,23 +42,17 @@ impl Derived for ScalarModel {
             let text = format!("`{name}` is generic; implement `Scalar` by hand");
             errors.push(mistake(parameter.span(), text));
         }
-        refuse_another_form(&input.attrs, ScalarPlace::Type, errors);
+        let rule = scalar_form(&input.attrs, ScalarPlace::Type, errors).rename_all;
         let content = match &input.data {
             Data::Enum(data) => {
-                for variant in &data.variants {
-                    refuse_another_form(&variant.attrs, ScalarPlace::Variant, errors);
-                    let is_unit = matches!(variant.fields, Fields::Unit);
-                    errors.unless(is_unit, variant.fields.span(), || {
-                        "a variant with fields is stored as an object, which filters cannot compare; index paths inside it".to_owned()
-                    });
-                }
+                check_variants(data, rule, errors);
                 None
             }
             Data::Struct(data)
                 if matches!(data.fields, Fields::Unnamed(_)) && data.fields.len() == 1 =>
             {
                 let field = data.fields.iter().next()?;
-                refuse_another_form(&field.attrs, ScalarPlace::Content, errors);
+                scalar_form(&field.attrs, ScalarPlace::Content, errors);
                 Some(field.ty.clone())
             }
             _ => {
@@ -86,6 +84,30 @@ impl Derived for ScalarModel {
     fn stubs(mut self) -> TokenStream {
         self.content = None;
         self.expand()
+    }
+}
+
+/// Checks that each variant is stored as text, and as another one than the variants before.
+fn check_variants(data: &DataEnum, rule: RenameRule, errors: &mut Accumulator) {
+    let mut seen: HashMap<String, &Ident> = HashMap::new();
+    for variant in &data.variants {
+        let serde = scalar_form(&variant.attrs, ScalarPlace::Variant, errors);
+        let is_unit = matches!(variant.fields, Fields::Unit);
+        errors.unless(is_unit, variant.fields.span(), || {
+            "a variant with fields is stored as an object, which filters cannot compare; index paths inside it".to_owned()
+        });
+        if serde.is_skipped {
+            continue;
+        }
+        let ident = &variant.ident;
+        let stored = serde.rename;
+        let stored = stored.unwrap_or_else(|| rule.apply_to_variant(&ident.unraw().to_string()));
+        if let Some(first) = seen.get(&stored) {
+            let text = format!("`{first}` and `{ident}` are both stored as `{stored}`; rename one");
+            errors.push(mistake(ident.span(), text));
+        } else {
+            seen.insert(stored, ident);
+        }
     }
 }
 
@@ -128,6 +150,54 @@ fn forwarded(name: &Ident, content: &Type) -> TokenStream {
             fn to_partition_key_value(&self) -> __model::PartitionKeyValue {
                 __model::PartitionKeyPart::to_partition_key_value(&self.0)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::derived::mistakes;
+
+    #[test]
+    fn two_variants_have_two_stored_names() {
+        for (input, expected) in [
+            (
+                quote!(
+                    enum State {
+                        #[serde(rename = "x")]
+                        A,
+                        #[serde(rename(serialize = "x", deserialize = "x"))]
+                        B,
+                        #[serde(rename = "B")]
+                        C,
+                    }
+                ),
+                "`A` and `B` are both stored as `x`; rename one\n",
+            ),
+            (
+                quote!(
+                    #[serde(rename_all = "lowercase")]
+                    enum State {
+                        InWork,
+                        Inwork,
+                        r#Done,
+                    }
+                ),
+                "`InWork` and `Inwork` are both stored as `inwork`; rename one\n",
+            ),
+            (
+                quote!(
+                    enum State {
+                        A,
+                        #[serde(skip, rename = "A")]
+                        Former,
+                    }
+                ),
+                "",
+            ),
+        ] {
+            assert_eq!(mistakes::<ScalarModel>(input), expected);
         }
     }
 }

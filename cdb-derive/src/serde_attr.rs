@@ -111,16 +111,39 @@ pub(crate) enum ScalarPlace {
     Content,
 }
 
-/// Refuses attributes of a scalar that give a value another stored form, or several.
-pub(crate) fn refuse_another_form(
+/// The `#[serde(…)]` attributes that determine the stored names of an enum.
+#[derive(Debug, Default)]
+pub(crate) struct SerdeScalar {
+    /// Of the enum.
+    pub(crate) rename_all: RenameRule,
+    /// Of a variant.
+    pub(crate) rename: Option<String>,
+    /// Whether the variant can neither be written nor read.
+    pub(crate) is_skipped: bool,
+}
+
+/// Reads the names of a scalar, and refuses attributes that give a value another stored form, or
+/// several.
+pub(crate) fn scalar_form(
     attrs: &[Attribute],
     place: ScalarPlace,
     errors: &mut Accumulator,
-) {
+) -> SerdeScalar {
+    let mut found = SerdeScalar::default();
     for_each(attrs, errors, |name, meta| {
         Ok(match (place, name) {
-            (ScalarPlace::Type, "rename_all") | (ScalarPlace::Variant, "rename") => {
-                one_name(meta)?;
+            (ScalarPlace::Type, "rename_all") => {
+                // serde itself refuses an unknown rule.
+                let rule = one_name(meta)?.map(|rule| RenameRule::parse(&rule));
+                found.rename_all = rule.and_then(Result::ok).unwrap_or_default();
+                None
+            }
+            (ScalarPlace::Variant, "rename") => {
+                found.rename = one_name(meta)?;
+                None
+            }
+            (ScalarPlace::Variant, "skip") => {
+                found.is_skipped = true;
                 None
             }
             (_, "bound")
@@ -129,8 +152,7 @@ pub(crate) fn refuse_another_form(
                 "crate" | "expecting" | "rename" | "transparent" | "deny_unknown_fields"
                 | "rename_all_fields",
             )
-            // The value can neither be written nor read.
-            | (ScalarPlace::Variant, "skip" | "rename_all") => None,
+            | (ScalarPlace::Variant, "rename_all") => None,
             (ScalarPlace::Variant, "alias") => Some("`alias` reads a second form, which filters do not find; give the document a `version` and rewrite the value in an `upcast`".to_owned()),
             (ScalarPlace::Variant, "other") => Some("`other` reads every unknown value as this variant: filters do not find it, and the next write replaces it; store a newtype of `String`, or implement `Scalar` by hand for an enum that keeps the unknown text".to_owned()),
             (ScalarPlace::Variant, "skip_deserializing") => Some("a document with this value could be written and not be read; use `skip`".to_owned()),
@@ -145,6 +167,7 @@ pub(crate) fn refuse_another_form(
             _ => Some(unknown(name)),
         })
     });
+    found
 }
 
 fn unknown(name: &str) -> String {

@@ -1,7 +1,7 @@
 //! Errors of encoding and decoding documents.
 
 use crate::id::{IdError, ItemId};
-use crate::limits::{MAX_DOCUMENT_BYTES, MAX_TTL_SECONDS};
+use crate::limits::{MAX_DOCUMENT_BYTES, MAX_TTL_SECONDS, SYSTEM_PROPERTY_BYTES};
 use crate::partition_key::PartitionKey;
 
 /// Why a document cannot be stored.
@@ -57,7 +57,8 @@ pub enum EncodeError {
     },
     /// The document is larger than the service allows.
     #[error(
-        "`{document}` with id `{id}` has {length} bytes, the service allows {MAX_DOCUMENT_BYTES} per document"
+        "`{document}` with id `{id}` has {length} bytes as JSON, {MAX_DOCUMENT_BYTES} are allowed per document: the service's 2 MB \
+         without {SYSTEM_PROPERTY_BYTES} bytes for its own properties; divide the document"
     )]
     TooLarge {
         /// The document type.

@@ -119,7 +119,8 @@ pub use lease::{Leasable, Lease, LeasePaths};
 pub use operation::{Address, Create, Delete, Read, Replace, Upsert};
 pub use partition::{BatchPartition, KnownPartition, Partition};
 pub use partition_key::{
-    AnyPartitionKey, PartitionKey, PartitionKeyFields, PartitionKeyPart, PartitionKeyValue,
+    AnyPartitionKey, KeyTooLong, PartitionKey, PartitionKeyFields, PartitionKeyPart,
+    PartitionKeyValue,
 };
 pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
 pub use path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};

@@ -8,8 +8,13 @@ pub const MAX_ID_BYTES: usize = 1023;
 pub const MAX_PARTITION_KEY_BYTES: usize = 2048;
 /// Most levels of a hierarchical partition key.
 pub const MAX_PARTITION_KEY_LEVELS: usize = 3;
-/// Largest document, in bytes of its UTF-8 JSON.
-pub const MAX_DOCUMENT_BYTES: usize = 2 * 1024 * 1024;
+/// Room for the properties that the service adds to a document, about 205 bytes: `_rid`, `_self`,
+/// `_etag`, `_attachments` and `_ts`. Microsoft does not say whether they count towards the 2 MB.
+pub const SYSTEM_PROPERTY_BYTES: usize = 256;
+/// Largest document that is sent, in bytes of its UTF-8 JSON. The service allows 2 MiB - 1
+/// (azure-cosmos-dotnet-v3 `Constants.cs`, `MaxResourceSizeInBytes`: "maxResourceSize -
+/// resourceSizePadding"), perhaps with its own properties.
+pub const MAX_DOCUMENT_BYTES: usize = 2 * 1024 * 1024 - SYSTEM_PROPERTY_BYTES;
 /// Largest request, and so the largest batch, in bytes.
 pub const MAX_REQUEST_BYTES: usize = 2 * 1024 * 1024;
 /// Most operations of one transactional batch.

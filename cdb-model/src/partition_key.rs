@@ -8,7 +8,7 @@ use std::fmt::{self, Write as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
-use crate::limits::{MAX_EXACT_INTEGER, MAX_PARTITION_KEY_LEVELS};
+use crate::limits::{MAX_EXACT_INTEGER, MAX_PARTITION_KEY_BYTES, MAX_PARTITION_KEY_LEVELS};
 
 /// The value of one level. Serialized as a JSON scalar.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -146,6 +146,17 @@ impl PartitionKey {
         self.0.iter().all(exact)
     }
 
+    /// Checks that the service accepts the length of each value.
+    ///
+    /// # Errors
+    /// Names the first value that is too long.
+    pub fn check_length(&self) -> Result<(), KeyTooLong> {
+        KeyTooLong::check(self.0.iter().map(|value| match value {
+            PartitionKeyValue::String(text) => text.len(),
+            PartitionKeyValue::Integer(_) | PartitionKeyValue::Bool(_) => 0,
+        }))
+    }
+
     /// Returns the value of the header `x-ms-documentdb-partitionkey`: a JSON array in ASCII.
     pub fn to_header(&self) -> String {
         let mut out = String::from("[");
@@ -165,6 +176,29 @@ impl PartitionKey {
         }
         out.push(']');
         out
+    }
+}
+
+/// A value of a partition key that is longer than the service allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error(
+    "level {level} of the partition key has {bytes} bytes, the service allows {MAX_PARTITION_KEY_BYTES}; shorten the value, or store a hash of it"
+)]
+#[non_exhaustive]
+pub struct KeyTooLong {
+    /// The level, counted from 1.
+    pub level: usize,
+    /// The length of the value in bytes of UTF-8.
+    pub bytes: usize,
+}
+
+impl KeyTooLong {
+    fn check(lengths: impl IntoIterator<Item = usize>) -> Result<(), Self> {
+        let mut levels = (1..).zip(lengths);
+        match levels.find(|(_, bytes)| *bytes > MAX_PARTITION_KEY_BYTES) {
+            Some((level, bytes)) => Err(Self { level, bytes }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -229,6 +263,7 @@ impl From<&PartitionKey> for PartitionKey {
 pub struct AnyPartitionKey {
     header: String,
     known: Option<PartitionKey>,
+    length: Result<(), KeyTooLong>,
 }
 
 impl AnyPartitionKey {
@@ -255,16 +290,28 @@ impl AnyPartitionKey {
             known.extend(value.and_then(|value| PartitionKeyValue::deserialize(value).ok()));
         }
         header.push(']');
+        let values = paths.iter().map(|path| value_at(document, path));
+        let texts = values.map(|value| value.and_then(Value::as_str).unwrap_or_default());
+        let length = KeyTooLong::check(texts.map(str::len));
         let known = (known.len() == paths.len()).then(|| PartitionKey::from_values(known));
         Ok(Self {
             header,
             known: known.filter(PartitionKey::is_exact),
+            length,
         })
     }
 
     /// Returns the key as the documents of a model have it; `None` if no document can have it.
     pub fn known(&self) -> Option<&PartitionKey> {
         self.known.as_ref()
+    }
+
+    /// Checks that the service accepts the length of each value.
+    ///
+    /// # Errors
+    /// Names the first value that is too long.
+    pub fn check_length(&self) -> Result<(), KeyTooLong> {
+        self.length
     }
 
     /// Whether the document has none of the levels.
@@ -283,6 +330,7 @@ impl From<PartitionKey> for AnyPartitionKey {
     fn from(key: PartitionKey) -> Self {
         Self {
             header: key.to_header(),
+            length: key.check_length(),
             known: Some(key),
         }
     }

@@ -18,7 +18,10 @@ use crate::timestamp::Timestamp;
 /// A type whose values are stored as one string, number or boolean each: equal values in the same
 /// form, different values in different ones. Filters compare them for equality.
 ///
-/// Derive it for an enum of unit variants and for a newtype. For another type that keeps the
+/// An `f32` is not one: many numbers that other programs store are read as one `f32`. Use `f64` for a
+/// number that filters compare; it reads and writes every stored number as it is.
+///
+/// Derive it for an enum of unit variants, each with its own stored name, and for a newtype. For another type that keeps the
 /// promise, implement it: `impl Scalar for Colour {}`.
 ///
 /// ```
@@ -41,6 +44,7 @@ use crate::timestamp::Timestamp;
     message = "filters cannot compare `{Self}`, which may be stored as an object or in several forms",
     label = "this type is not a `Scalar`",
     note = "for an enum of unit variants or a newtype, add `#[derive(cdb_model::Scalar)]`",
+    note = "for an `f32`, use `f64`: many stored numbers are read as one `f32`, and a filter would find only one of them",
     note = "for a struct, index paths inside it: `#[document(index(city: String))]`; for an array, filter with `contains`",
     note = "for a type of `chrono`, `jiff`, `rust_decimal`, `time` or `uuid`, enable the feature of this name of cdb-model; if it is still no `Scalar`, store it as a `SortableText`"
 )]
@@ -51,7 +55,7 @@ pub trait Scalar {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no order in the index: its stored form sorts differently",
     label = "this type is not `Ordered`",
-    note = "store it as a `SortableText` or a number; if its stored form has the order of its values, implement `cdb_model::Ordered`"
+    note = "store it as a `SortableText`, an integer or an `f64`; if its stored form has the order of its values, implement `cdb_model::Ordered`"
 )]
 pub trait Ordered: Scalar {
     /// The type of a minimum or maximum.
@@ -77,6 +81,9 @@ macro_rules! ordered {
     )*};
 }
 
+// Not `f32`: many stored numbers are read as one `f32`. The service stores 64 bits (concepts-limits), so
+// another program stores `0.1_f32` as 0.10000000149011612, which does not equal the 0.1 that serde_json
+// writes.
 // Addresses are stored as text: `10.0.0.1` sorts before `9.0.0.1`.
 scalars!(IpAddr, Ipv4Addr, Ipv6Addr);
 ordered!(
@@ -90,7 +97,6 @@ ordered!(
     i32,
     i64,
     isize,
-    f32,
     f64,
     bool,
     char,

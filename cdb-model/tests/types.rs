@@ -60,7 +60,8 @@ fn the_table_of_types_is_that_of_the_book() {
         "`bool`": bool => "boolean";
         "integers up to 32 bits": u32 => "number";
         "`u64`, `i64`": u64 => "number; beyond 2^53 refused";
-        "`f32`, `f64`": f32 => "number";
+        "`f64`": f64 => "number";
+        "`f32`": f32 => "number; to filter or sort by it, use `f64`";
         "`Timestamp`": Timestamp => "number of milliseconds";
         "`TextInteger`": TextInteger<u64> => "digits";
         "`SortableText` of `u64`, `i64`": SortableText<i64> => "digits of fixed width";

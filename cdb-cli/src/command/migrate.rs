@@ -74,11 +74,13 @@ impl Migrating {
 
     /// Reads the position of this migration, if it was interrupted.
     fn read_position(&self, file: &Path) -> Result<Option<FeedCursor>, Failure> {
+        let shown = file.display();
         let text = match fs::read(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            read => read?,
+            read => {
+                read.map_err(|error| Failure::usage(format!("cannot read {shown}: {error}")))?
+            }
         };
-        let shown = file.display();
         let position: Position = serde_json::from_slice(&text).map_err(|error| {
             Failure::usage(format!(
                 "{shown} is not the position of a migration: {error}"

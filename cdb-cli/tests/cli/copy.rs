@@ -143,6 +143,77 @@ async fn an_interrupted_import_says_where_to_continue() {
     assert_eq!(printed.out.lines().count(), 2_500);
 }
 
+#[tokio::test]
+async fn an_error_of_an_import_names_the_file_and_the_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("lines");
+    let account = Account::start().await;
+    let fine = r#"{"id":"1","instanceId":"a"}"#;
+    for (third, expected) in [
+        (
+            br#"{"id":"2","instanceId":"a""#.as_slice(),
+            "line 3, column 26: not a JSON document: EOF while parsing an object; write one document per line",
+        ),
+        (b"[", "line 3, column 1: not a JSON document: EOF"),
+        (
+            b"[1]",
+            "line 3: the line is an array, and not a JSON object",
+        ),
+        (br#"{"instanceId":"a"}"#, "line 3: the document has no id"),
+        (
+            b"{\"id\":\"\xff\"}",
+            "line 3, byte 8: not UTF-8; save the file as UTF-8",
+        ),
+    ] {
+        let content = [format!("{fine}\n\r\n").as_bytes(), third, b"\n"].concat();
+        std::fs::write(&file, content).expect("a file");
+        let failed = import(&account, &file, &[]).await;
+        assert_eq!(failed.exit, Exit::Usage, "{failed:?}");
+        failed.complains(&format!("{}: {expected}", file.display()));
+    }
+    std::fs::write(&file, fine).expect("a file");
+    let fault = Fault::once(Effect::error(400, 0)).on(OperationKind::Upsert);
+    account.emulator.inject(fault);
+    let failed = import(&account, &file, &[]).await;
+    assert_eq!(failed.exit, Exit::Service, "{failed:?}");
+    failed.complains(&format!("{}: line 1: document `1`: ", file.display()));
+    let directory = import(&account, folder.path(), &[]).await;
+    assert_eq!(directory.exit, Exit::Usage, "{directory:?}");
+    directory.complains(&format!("cannot read {}: ", folder.path().display()));
+}
+
+/// Editors write one at the beginning of a file.
+#[tokio::test]
+async fn a_byte_order_mark_is_not_part_of_the_first_document() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("lines");
+    std::fs::write(&file, "\u{feff}{\"id\":\"1\",\"instanceId\":\"a\"}\r\n").expect("a file");
+    let account = Account::start().await;
+    let imported = import(&account, &file, &[]).await;
+    assert_eq!(imported.exit, Exit::Ok, "{imported:?}");
+    assert!(
+        imported.out.starts_with("imported 1 document "),
+        "{imported:?}"
+    );
+}
+
+#[tokio::test]
+async fn skipping_more_lines_than_the_file_has_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("lines");
+    std::fs::write(&file, "{\"id\":\"1\",\"instanceId\":\"a\"}\n").expect("a file");
+    let account = Account::start().await;
+    let refused = import(&account, &file, &["--skip", "2"]).await;
+    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    refused.complains(&format!(
+        "{} has 1 line, so --skip 2 skips all; give the number that the interrupted import reported",
+        file.display()
+    ));
+    // The interrupted import has written all lines.
+    let complete = import(&account, &file, &["--skip", "1"]).await;
+    assert_eq!(complete.exit, Exit::Ok, "{complete:?}");
+}
+
 /// The state of an export after one page, and half a line more.
 struct Interrupted {
     folder: TempDir,

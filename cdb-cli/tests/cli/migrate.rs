@@ -98,6 +98,10 @@ async fn older_documents_are_rewritten_once() {
     let refused = account.run(&cli, &migrate).await;
     refused.complains("is not the position of a migration");
     std::fs::remove_file(&directory).expect("it exists");
+    std::fs::create_dir(&directory).expect("a folder");
+    let refused = account.run(&cli, &migrate).await;
+    refused.complains(&format!("cannot read {position}: "));
+    std::fs::remove_dir(&directory).expect("it exists");
     let without = account.cdb("migrate").await;
     assert_eq!(without.exit, Exit::Usage, "{without:?}");
     without.complains("no document type of `Durable` has versions");

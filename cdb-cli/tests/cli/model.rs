@@ -148,4 +148,7 @@ async fn breaking_changes_since_an_earlier_build_fail() {
     std::fs::write(&file, "{}").expect("a file");
     let refused = diff(&file).await;
     refused.complains("is not an answer of `model --json`");
+    let args = ["model", "diff", file.to_str().expect("UTF-8")];
+    let missing = run(&shop(), &args, &[]).await;
+    missing.complains(&format!("cannot read {}: ", file.display()));
 }

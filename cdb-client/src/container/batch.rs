@@ -65,7 +65,7 @@ impl<C: Container> ContainerClient<C> {
     }
 
     fn batch_request(&self, batch: &Batch<C>) -> Result<Request> {
-        Self::check_levels(batch.partition_key())?;
+        Self::check_key(batch.partition_key())?;
         let operations = batch.operations_at(self.now());
         let body = serde_json::to_vec(&*operations).map_err(Error::encode)?;
         let request = self

@@ -10,10 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_PARTITION_KEY_BYTES};
-use cdb_model::{
-    BatchOperation, BulkBatch, Container, PartitionKey, PartitionKeyValue, PreparedOperation,
-};
+use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
+use cdb_model::{BatchOperation, BulkBatch, Container, PartitionKey, PreparedOperation};
 use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -318,7 +316,9 @@ fn group(
 
 fn locate(operation: &PreparedOperation, map: &RangeMap) -> Result<(PhysicalPartitionId, Vec<u8>)> {
     let key = &operation.partition;
-    check_length(key)?;
+    // The service would refuse it together with all operations of its request
+    // (azure-sdk-for-java#49409).
+    key.check_length().map_err(Error::key_too_long)?;
     let range = map
         .locate(key)
         .ok_or_else(|| Error::configuration(format!("partition key {key} cannot be hashed")))?;
@@ -326,29 +326,23 @@ fn locate(operation: &PreparedOperation, map: &RangeMap) -> Result<(PhysicalPart
 }
 
 fn addressed(operation: &PreparedOperation) -> Result<Vec<u8>> {
-    serde_json::to_vec(&Addressed {
+    let json = serde_json::to_vec(&Addressed {
         operation: &operation.operation,
         partition_key: operation.partition.to_header(),
     })
-    .map_err(Error::encode)
-}
-
-/// Refuses a key that the service would refuse together with all operations of its request
-/// (azure-sdk-for-java#49409).
-fn check_length(key: &PartitionKey) -> Result<()> {
-    let longest = key.values().iter().map(|value| match value {
-        PartitionKeyValue::String(text) => text.len(),
-        _ => 0,
-    });
-    match longest.max() {
-        Some(bytes) if bytes > MAX_PARTITION_KEY_BYTES => Err(Error::new(
-            ErrorKind::BadRequest,
+    .map_err(Error::encode)?;
+    // With the brackets of the array.
+    let bytes = json.len() + 2;
+    if bytes > MAX_REQUEST_BYTES {
+        let id = &operation.id;
+        return Err(Error::new(
+            ErrorKind::TooLarge,
             format!(
-                "a partition key has {bytes} bytes, the service allows {MAX_PARTITION_KEY_BYTES}"
+                "the operation on `{id}` has {bytes} bytes in a bulk, the service allows {MAX_REQUEST_BYTES} per request; send it with `run`"
             ),
-        )),
-        _ => Ok(()),
+        ));
     }
+    Ok(json)
 }
 
 impl Chunk {

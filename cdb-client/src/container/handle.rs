@@ -128,21 +128,21 @@ impl<C: Container> ContainerClient<C> {
     /// key, such as a number above 2^53. Lists the physical partitions the first time.
     ///
     /// # Errors
-    /// When the listing fails, or the key has not all levels.
+    /// When the listing fails, or the key has not all levels or is too long.
     pub async fn physical_partition_of(
         &self,
         key: &PartitionKey,
     ) -> Result<Option<PhysicalPartitionId>> {
-        Self::check_levels(key)?;
+        Self::check_key(key)?;
         let map = self.context.physical_partitions().await?;
         Ok(map.locate(key).map(|range| range.id.clone()))
     }
 
-    /// Refuses a partition key without all levels of the container.
-    pub(super) fn check_levels(key: &PartitionKey) -> Result<()> {
+    /// Refuses a partition key without all levels of the container, or with a value that is too long.
+    pub(super) fn check_key(key: &PartitionKey) -> Result<()> {
         let (found, paths) = (key.values().len(), C::PARTITION_KEY);
         if found == paths.len() {
-            return Ok(());
+            return key.check_length().map_err(Error::key_too_long);
         }
         Err(Error::configuration(format!(
             "partition key {key} has {found} of {} levels of `{}` ({}); name a value for each, or query all partitions \

@@ -72,7 +72,7 @@ impl<C: Container> ContainerClient<C> {
     ) -> Result<Option<Accepted>> {
         let id = address.id().map_err(Error::encode)?;
         let partition = address.partition().clone().into_key();
-        Self::check_levels(&partition)?;
+        Self::check_key(&partition)?;
         self.read_accepted(&partition, id).await
     }
 

@@ -354,15 +354,16 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     /// Returns the partitions that the query may read.
     ///
     /// # Errors
-    /// When a partition key has not all levels, or the physical partitions cannot be listed.
+    /// When a partition key has not all levels or is too long, or the physical partitions cannot be listed.
     async fn reach(&self, scope: &Scope) -> Result<Reach> {
         let part = match scope {
             Scope::Prefix(key) if key.values().len() < C::PARTITION_KEY.len() => {
+                key.check_length().map_err(Error::key_too_long)?;
                 let part = EpkPart::of_prefix(key);
                 part.ok_or_else(|| Error::configuration(format!("prefix {key} cannot be hashed")))?
             }
             Scope::Partition(key) | Scope::Prefix(key) => {
-                ContainerClient::<C>::check_levels(key)?;
+                ContainerClient::<C>::check_key(key)?;
                 return Ok(Reach::Partition(key.clone()));
             }
             Scope::AllPartitions => EpkPart::whole(),

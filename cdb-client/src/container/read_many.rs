@@ -49,7 +49,7 @@ impl<C: Container> ContainerClient<C> {
             let address = target.address();
             let id = address.id().map_err(Error::encode)?.clone();
             let partition = address.partition().clone().into_key();
-            Self::check_levels(&partition)?;
+            Self::check_key(&partition)?;
             positions.entry((partition, id)).or_default().push(count);
             count += 1;
         }

@@ -188,7 +188,7 @@ impl<C: Container> ContainerClient<C> {
             Repeat::IfNotExecuted
         };
         let partition = partition.into_key();
-        Self::check_levels(&partition)?;
+        Self::check_key(&partition)?;
         let request = self.write_request(&id, &partition, operation)?;
         Ok((id, request.repeat(repeat)))
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use cdb_model::limits::MAX_REQUEST_BYTES;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, DATE, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
@@ -532,8 +533,15 @@ impl Call<'_> {
                     }
                     kind => kind,
                 };
-                let error =
-                    Error::new(kind, response.message()).with_call(self.details(Some(&response)));
+                let mut message = response.message();
+                if response.status == Status::TOO_LARGE {
+                    // The service names no sizes.
+                    let bytes = self.request.body.len();
+                    message += &format!(
+                        " (the request has {bytes} bytes; a request, and a document with the properties of the service, have at most {MAX_REQUEST_BYTES})"
+                    );
+                }
+                let error = Error::new(kind, message).with_call(self.details(Some(&response)));
                 match response.failed_operation {
                     Some(failed_operation) => error.with_operation(failed_operation.index),
                     None => error,

@@ -1,9 +1,10 @@
 //! Point operations.
 
-use cdb_model::{Document, ETag, PartitionKey, Patch};
+use cdb_model::limits::MAX_DOCUMENT_BYTES;
+use cdb_model::{Batch, BulkBatch, Document, ETag, PartitionKey, Patch, Timestamp, encode};
 
 use crate::account::Account;
-use crate::shop::{Order, Profile, order, profile};
+use crate::shop::{Order, Profile, Shop, order, profile};
 
 #[tokio::test]
 async fn a_document_is_created_read_replaced_and_deleted() {
@@ -144,4 +145,33 @@ async fn the_client_learns_the_services_clock_and_counts_charges() {
         usage.requests >= 4 && usage.charge > 0.0 && usage.bytes_sent > 0,
         "{usage:?}"
     );
+}
+
+/// Source: concepts-limits, "Per-item limits". Microsoft does not say whether the properties that the
+/// service adds count, so the limit of the client leaves room for them.
+#[tokio::test]
+async fn the_largest_document_that_the_client_accepts_is_stored() {
+    let (_account, shop) = Account::with_shop().await;
+    let largest = |number| {
+        let mut order = order("ann", number);
+        order.note = Some(String::new());
+        let empty = encode::<Shop, _>(&order, Timestamp::default()).unwrap();
+        let room = MAX_DOCUMENT_BYTES - empty.json.get().len();
+        order.note = Some("x".repeat(room));
+        order
+    };
+    let mut too_large = largest(1);
+    shop.run(too_large.create()).await.unwrap();
+    let mut batch = Batch::<Shop>::new(too_large.partition_key());
+    batch.add(largest(2).create()).unwrap();
+    shop.execute(&batch).await.unwrap();
+    let mut bulk = BulkBatch::<Shop>::new();
+    bulk.add(largest(3).create()).unwrap();
+    shop.execute_bulk(&bulk).await.remove(0).unwrap();
+
+    too_large.note.get_or_insert_default().push('x');
+    let error = shop.run(too_large.upsert()).await.unwrap_err().to_string();
+    let (bytes, most) = (MAX_DOCUMENT_BYTES + 1, MAX_DOCUMENT_BYTES);
+    let named = format!("has {bytes} bytes as JSON, {most} are allowed per document");
+    assert!(error.contains(&named), "{error}");
 }

@@ -72,7 +72,7 @@ impl OperationBody {
 }
 
 fn read(body: &[u8]) -> Result<Vec<OperationBody>, ServiceError> {
-    rules::size(body.len())?;
+    rules::request_size(body.len())?;
     let operations: Vec<OperationBody> =
         serde_json::from_slice(body).map_err(ServiceError::invalid_payload)?;
     if operations.is_empty() || operations.len() > MAX_OPERATIONS {

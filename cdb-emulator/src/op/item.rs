@@ -19,7 +19,7 @@ use crate::store::{Container, Savepoint, version};
 
 /// Executes a create or an upsert.
 pub(super) fn create(service: &Service, request: &Request) -> Result<Response, ServiceError> {
-    rules::size(request.body.len())?;
+    rules::request_size(request.body.len())?;
     let document = binary_json::read(&request.body)?;
     let operation = if flag(&request.headers, "x-ms-documentdb-is-upsert") {
         Operation::Upsert(document, condition(&request.headers))
@@ -35,7 +35,7 @@ pub(super) fn item(
     request: &Request,
     id: &str,
 ) -> Result<Response, ServiceError> {
-    rules::size(request.body.len())?;
+    rules::request_size(request.body.len())?;
     let condition = condition(&request.headers);
     let id = id.to_owned();
     let operation = match request.method {

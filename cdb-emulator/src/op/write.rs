@@ -302,7 +302,7 @@ impl OperationContext<'_> {
         let terms = self.container.policy().indexed_paths().count(&document);
         let document = Value::Object(document);
         let body = document.to_string();
-        rules::size(body.len())?;
+        rules::document_size(body.len())?;
         let stored = StoredDocument {
             pk: self.pk(),
             epk: self.container.epk(&self.partition_key),

@@ -5,8 +5,12 @@ use serde_json::{Map, Value};
 use crate::error::ServiceError;
 use crate::sql::value;
 
-/// Maximum size of a document and of a request.
-const MAX_BYTES: usize = 2 * 1024 * 1024;
+/// Maximum size of a request (concepts-limits, "Per-request limits").
+const MAX_REQUEST_BYTES: usize = 2 * 1024 * 1024;
+/// Maximum size of a document (azure-cosmos-dotnet-v3 `Constants.cs`, `MaxResourceSizeInBytes`).
+/// Microsoft does not say whether the properties of the service count. The emulator counts them, so a
+/// program that fits here fits the service.
+const MAX_DOCUMENT_BYTES: usize = 2 * 1024 * 1024 - 1;
 /// Maximum length of an id in bytes.
 const MAX_ID_BYTES: usize = 1023;
 /// Maximum length of a string in a partition key, in bytes.
@@ -56,11 +60,21 @@ pub(crate) fn ttl(document: &Map<String, Value>) -> Result<Option<i64>, ServiceE
     }
 }
 
-/// Checks a document's size.
-pub(crate) fn size(bytes: usize) -> Result<(), ServiceError> {
-    if bytes > MAX_BYTES {
+/// Checks a request's size.
+pub(crate) fn request_size(bytes: usize) -> Result<(), ServiceError> {
+    if bytes > MAX_REQUEST_BYTES {
         return Err(ServiceError::too_large(format!(
-            "Request size is too large: {bytes} bytes, {MAX_BYTES} are allowed."
+            "Request size is too large: {bytes} bytes, {MAX_REQUEST_BYTES} are allowed."
+        )));
+    }
+    Ok(())
+}
+
+/// Checks the size of a document with the properties of the service.
+pub(crate) fn document_size(bytes: usize) -> Result<(), ServiceError> {
+    if bytes > MAX_DOCUMENT_BYTES {
+        return Err(ServiceError::too_large(format!(
+            "Request size is too large: the document has {bytes} bytes with its system properties, {MAX_DOCUMENT_BYTES} are allowed."
         )));
     }
     Ok(())

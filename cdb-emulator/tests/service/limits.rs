@@ -309,19 +309,23 @@ async fn a_documented_limit_is_accepted_and_one_more_is_refused() {
 #[tokio::test]
 async fn a_document_has_at_most_2_mb() {
     let account = Account::start().await;
-    let document = |bytes: usize| {
-        let bare = json!({ "id": "a", "pk": "p", "text": "" })
-            .to_string()
-            .len();
-        json!({ "id": "a", "pk": "p", "text": "x".repeat(bytes - bare) })
+    let document = |id: &str, bytes: usize| {
+        let bare = json!({ "id": id, "pk": "p", "text": "" }).to_string();
+        json!({ "id": id, "pk": "p", "text": "x".repeat(bytes - bare.len()) })
     };
-    // The service adds its properties to what is sent.
-    let accepted = account
-        .post(&[IN_P], &document(2 * 1024 * 1024 - 1024))
-        .await;
-    accepted.is(201);
-    let refused = account.post(&[IN_P], &document(2 * 1024 * 1024 + 1)).await;
+    let largest = 2 * 1024 * 1024 - 1;
+    // The properties that the service adds count.
+    let small = account.post(&[IN_P], &document("a", 1000)).await;
+    let added = small.body.to_string().len() - 1000;
+    let fits = document("b", largest - added);
+    account.post(&[IN_P], &fits).await.is(201);
+    let larger = document("c", largest + 1 - added);
+    let refused = account.post(&[IN_P], &larger).await;
     refused.is(413);
+    let message = refused.body["message"].to_string();
+    assert!(message.contains("2097152 bytes"), "{message}");
+    let request = document("d", 2 * 1024 * 1024 + 1);
+    account.post(&[IN_P], &request).await.is(413);
 }
 
 #[tokio::test]

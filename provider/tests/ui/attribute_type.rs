@@ -6,6 +6,8 @@ use cdb_provider::SearchAttributes;
 struct OrderSearch {
     customer: String,
     items: Vec<String>,
+    // Many stored numbers are read as one `f32`.
+    weight: f32,
 }
 
 fn main() {}

@@ -62,14 +62,53 @@ pub(super) struct Place {
     pub(super) id: String,
 }
 
+/// Why a line has no place.
+#[derive(Debug)]
+pub(super) struct Misplaced {
+    /// Where in the line the text is not JSON.
+    pub(super) column: Option<usize>,
+    pub(super) why: String,
+}
+
+impl From<String> for Misplaced {
+    fn from(why: String) -> Self {
+        Self { column: None, why }
+    }
+}
+
+impl From<serde_json::Error> for Misplaced {
+    fn from(error: serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        let error = error.to_string();
+        // The caller knows the line of the file.
+        let position = format!(" at line {line} column {column}");
+        let error = error.strip_suffix(&position).unwrap_or(&error);
+        Self {
+            column: Some(column),
+            why: format!("not a JSON document: {error}; write one document per line"),
+        }
+    }
+}
+
 /// Returns the partition key and the id of a line. `paths` are the container's paths of the key.
 ///
 /// # Errors
 /// Says what the line lacks.
-pub(super) fn place(line: &str, paths: &[String]) -> Result<Place, String> {
-    let document: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+pub(super) fn place(line: &str, paths: &[String]) -> Result<Place, Misplaced> {
+    let document: Value = serde_json::from_str(line)?;
+    let kind = match &document {
+        Value::Object(_) => None,
+        Value::Array(_) => Some("an array"),
+        _ => Some("a single value"),
+    };
+    if let Some(kind) = kind {
+        let why = format!("the line is {kind}, and not a JSON object; write one document per line");
+        return Err(why.into());
+    }
     let id = document.get("id").and_then(Value::as_str);
-    let id = id.ok_or("the document has no id")?.to_owned();
+    let id = id
+        .ok_or_else(|| "the document has no id; give it a string `id`".to_owned())?
+        .to_owned();
     let partition = AnyPartitionKey::of(&document, paths).map_err(|path| {
         format!(
             "the document `{id}` has an object or an array at {path}, the container's partition key"
@@ -99,10 +138,12 @@ mod tests {
         assert_eq!(found.partition.to_header(), r#"["a",7]"#);
         let refused = place(line, &["/user".to_owned()]).unwrap_err();
         assert!(
-            refused.contains("`1` has an object or an array at /user"),
-            "{refused}"
+            refused
+                .why
+                .contains("`1` has an object or an array at /user"),
+            "{refused:?}"
         );
         let refused = place("{}", &["/user".to_owned()]).unwrap_err();
-        assert_eq!(refused, "the document has no id");
+        assert_eq!(refused.why, "the document has no id; give it a string `id`");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Lines};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Serialize;
 
-use super::document::{Place, place};
+use super::document::{Misplaced, Place, place};
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
@@ -21,6 +21,8 @@ use crate::output::{Console, counted};
 
 /// The number of lines that are written before the next are read.
 const CHUNK: usize = 1_000;
+
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The number of concurrent writes.
 const CONCURRENT: usize = 32;
@@ -60,18 +62,16 @@ pub(crate) async fn run(
     model: &Model,
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
-    let mut imported = Imported::default();
     // First, because a missing file needs no connection.
-    let mut lines = open(&args.file)?.lines();
-    for _ in 0..args.skip {
-        if lines.next().transpose()?.is_none() {
-            break;
-        }
-        imported.lines += 1;
-    }
-    let first = next_chunk(&mut lines)?;
+    let mut input = Input::open(&args.file)?;
+    input.skip(args.skip)?;
+    let mut imported = Imported {
+        lines: args.skip,
+        ..Imported::default()
+    };
+    let first = input.next_chunk()?;
     let import = args.open(&first, model).await?;
-    let chunks = Chunks { first, lines };
+    let chunks = Chunks { first, input };
     let result = import.all(chunks, &mut imported, console).await;
     imported.request_units = import.charge();
     match result {
@@ -132,21 +132,99 @@ impl ImportArgs {
 /// The lines of a file; the first ones have been read.
 struct Chunks {
     first: Vec<String>,
-    lines: Lines<Box<dyn BufRead + Send>>,
+    input: Input,
 }
 
 impl Chunks {
     /// Returns the next lines; none at the end.
-    fn next(&mut self) -> io::Result<Vec<String>> {
+    fn next(&mut self) -> Result<Vec<String>, Failure> {
         match std::mem::take(&mut self.first) {
-            first if first.is_empty() => next_chunk(&mut self.lines),
+            first if first.is_empty() => self.input.next_chunk(),
             first => Ok(first),
         }
     }
 }
 
-fn next_chunk(lines: &mut Lines<Box<dyn BufRead + Send>>) -> io::Result<Vec<String>> {
-    lines.by_ref().take(CHUNK).collect()
+/// A file, or standard input, that is read line by line.
+struct Input {
+    /// As messages name it.
+    name: String,
+    reader: Box<dyn BufRead + Send>,
+    /// The number of lines read.
+    lines: usize,
+}
+
+impl Input {
+    fn open(file: &Path) -> Result<Self, Failure> {
+        let (name, reader): (_, Box<dyn BufRead + Send>) = if file == Path::new("-") {
+            let input = BufReader::new(io::stdin());
+            ("standard input".to_owned(), Box::new(input))
+        } else {
+            let name = file.display().to_string();
+            let opened = File::open(file).map_err(|error| unreadable(&name, &error))?;
+            (name, Box::new(BufReader::new(opened)))
+        };
+        Ok(Self {
+            name,
+            reader,
+            lines: 0,
+        })
+    }
+
+    /// # Errors
+    /// When there are fewer lines: the number belongs to another file.
+    fn skip(&mut self, count: usize) -> Result<(), Failure> {
+        while self.lines < count {
+            if self.next_bytes()?.is_none() {
+                return Err(Failure::usage(format!(
+                    "{} has {}, so --skip {count} skips all; give the number that the interrupted import reported",
+                    self.name,
+                    counted(self.lines as u64, "line"),
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn next_chunk(&mut self) -> Result<Vec<String>, Failure> {
+        let mut chunk = Vec::new();
+        while chunk.len() < CHUNK {
+            let Some(line) = self.next_bytes()? else {
+                break;
+            };
+            let line = String::from_utf8(line).map_err(|error| {
+                let byte = error.utf8_error().valid_up_to() + 1;
+                let (name, number) = (&self.name, self.lines);
+                Failure::usage(format!(
+                    "{name}: line {number}, byte {byte}: not UTF-8; save the file as UTF-8"
+                ))
+            })?;
+            chunk.push(line);
+        }
+        Ok(chunk)
+    }
+
+    /// Returns the next line without its end; none at the end of the file.
+    fn next_bytes(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        let mut line = Vec::new();
+        let read = self.reader.read_until(b'\n', &mut line);
+        if read.map_err(|error| unreadable(&self.name, &error))? == 0 {
+            return Ok(None);
+        }
+        // Editors begin a file with a byte order mark.
+        if self.lines == 0 && line.starts_with(BYTE_ORDER_MARK) {
+            line.drain(..BYTE_ORDER_MARK.len());
+        }
+        if line.pop_if(|last| *last == b'\n').is_some() {
+            line.pop_if(|last| *last == b'\r');
+        }
+        self.lines += 1;
+        Ok(Some(line))
+    }
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Failure {
+    Failure::usage(format!("cannot read {name}: {error}"))
 }
 
 struct Import {
@@ -176,7 +254,8 @@ impl Import {
             if imported.documents > 0 {
                 console.progress(imported.to_string())?;
             }
-            imported.documents += self.write(&chunk, imported.lines).await?;
+            let lines = (&*chunks.input.name, imported.lines);
+            imported.documents += self.write(&chunk, lines).await?;
             imported.lines += chunk.len();
             if let Some(max_rus) = self.max_rus {
                 let due = time_of(self.charge() - before, max_rus);
@@ -186,28 +265,37 @@ impl Import {
     }
 
     /// Writes a chunk and returns the number of its documents. Of several versions of a document,
-    /// the last one is written.
-    async fn write(&self, chunk: &[String], lines_before: usize) -> Result<u64, Failure> {
-        let mut newest: HashMap<Place, &str> = HashMap::with_capacity(chunk.len());
-        for (number, line) in chunk.iter().enumerate() {
+    /// the last one is written. Errors name the file and the line.
+    async fn write(
+        &self,
+        chunk: &[String],
+        (file, lines_before): (&str, usize),
+    ) -> Result<u64, Failure> {
+        let mut newest: HashMap<Place, (usize, &str)> = HashMap::with_capacity(chunk.len());
+        for (number, line) in (lines_before + 1..).zip(chunk) {
             if line.trim().is_empty() {
                 continue;
             }
-            let place = place(line, &self.paths).map_err(|error| {
-                Failure::usage(format!("line {}: {error}", lines_before + number + 1))
+            let place = place(line, &self.paths).map_err(|Misplaced { column, why }| {
+                let column = column.map(|column| format!(", column {column}"));
+                let column = column.unwrap_or_default();
+                Failure::usage(format!("{file}: line {number}{column}: {why}"))
             })?;
-            newest.insert(place, line);
+            newest.insert(place, (number, line));
         }
         let written = newest.len() as u64;
         let container = &self.container;
         stream::iter(newest)
-            .map(|(place, line)| async move {
+            .map(|(place, (number, line))| async move {
                 container
                     .upsert_json(&place.partition, line)
                     .await
                     .map_err(|error| {
                         let mut failure = Failure::from(error);
-                        failure.message = format!("document `{}`: {}", place.id, failure.message);
+                        failure.message = format!(
+                            "{file}: line {number}: document `{}`: {}",
+                            place.id, failure.message
+                        );
                         failure
                     })
             })
@@ -231,15 +319,6 @@ impl Import {
 /// The time in which the budget allows a charge.
 fn time_of(charge: u64, max_rus: u32) -> Duration {
     Duration::from_millis(charge * 1_000 / u64::from(max_rus))
-}
-
-fn open(file: &Path) -> Result<Box<dyn BufRead + Send>, Failure> {
-    if file == Path::new("-") {
-        return Ok(Box::new(BufReader::new(io::stdin())));
-    }
-    let opened = File::open(file)
-        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))?;
-    Ok(Box::new(BufReader::new(opened)))
 }
 
 impl fmt::Display for Imported {

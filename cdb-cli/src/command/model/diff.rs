@@ -82,7 +82,8 @@ pub(super) fn run(
             "{file} is not an answer of `model --json`: {error}"
         ))
     };
-    let old = fs::read(&args.file)?;
+    let old = fs::read(&args.file)
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", args.file.display())))?;
     let mut old: Build = serde_json::from_slice(&old).map_err(|error| refuse(&error))?;
     let new = serde_json::to_value(Described::of(model)).and_then(serde_json::from_value);
     let mut new: Build = new.map_err(|error| Failure::usage(error.to_string()))?;

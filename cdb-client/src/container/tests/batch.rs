@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cdb_model::limits::MAX_DOCUMENT_BYTES;
 use cdb_model::{Batch, BulkBatch, Document as _, ETag, Read};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -330,6 +331,26 @@ async fn an_operation_whose_partition_key_is_too_long_is_not_sent() {
     let error = results[0].as_ref().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::BadRequest);
     assert!(error.to_string().contains("2049 bytes"), "{error}");
+    assert!(results[1].is_ok());
+}
+
+/// The partition key is a text inside a text there, so its quotation marks have three backslashes each.
+#[tokio::test(start_paused = true)]
+async fn an_operation_that_is_larger_than_a_bulk_request_is_not_sent() {
+    let mut large = order_of(&"\"".repeat(2048), 1);
+    large.status = "x".repeat(MAX_DOCUMENT_BYTES - 4200);
+    let mut bulk = BulkBatch::new();
+    bulk.add(large.create()).unwrap();
+    bulk.add(order_of("ann", 2).create()).unwrap();
+    let script = Script::new([one_range(), results(&[201])]);
+    let results = shop(&script).execute_bulk(&bulk).await;
+    let error = results[0].as_ref().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    let text = error.to_string();
+    assert!(
+        text.contains("bytes in a bulk, the service allows 2097152 per request"),
+        "{text}"
+    );
     assert!(results[1].is_ok());
 }
 

@@ -394,3 +394,15 @@ async fn a_deletion_of_a_container_whose_answer_is_lost_succeeds() {
     let changed = shop(&script).delete_container().await.unwrap_err();
     assert!(changed.is_precondition_failed(), "{changed}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_as_too_large_names_the_size_and_the_limit() {
+    let script = Script::new([Step::refusal(413, 0)]);
+    let error = shop(&script).run(order(1).create()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    let (text, bytes) = (error.to_string(), script.requests()[0].body.len());
+    assert!(
+        text.contains(&format!("the request has {bytes} bytes")) && text.contains("2097152"),
+        "{text}"
+    );
+}

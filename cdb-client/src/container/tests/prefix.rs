@@ -1,12 +1,13 @@
 //! Queries of a prefix of a hierarchical partition key.
 
-use cdb_model::{Batch, Container, Document, Patch, Query};
+use cdb_model::{AnyPartitionKey, Batch, Container, Document, PartitionKey, Patch, Query};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::fixture::{client, listing, page};
 use crate::container::ContainerClient;
 use crate::epk::EpkPart;
+use crate::error::ErrorKind;
 use crate::scripted::{Script, Step};
 
 #[derive(Document, Serialize, Deserialize, Debug)]
@@ -157,4 +158,69 @@ async fn a_key_without_all_levels_is_refused_before_sending() {
         );
         assert!(text.contains("`Query::in_partition_prefix`"), "{text}");
     }
+}
+
+/// Source: concepts-limits, "Per-item limits": a partition key value has at most 2,048 bytes.
+#[tokio::test(start_paused = true)]
+async fn a_key_with_a_value_that_is_too_long_is_refused_before_sending() {
+    let script = Script::new([]);
+    let ledger = ledger(&script);
+    // 2,050 bytes, but only 1,025 characters.
+    let long = "ä".repeat(1025);
+    let (whole, number) = (("acme", &*long), InvoiceKey::new(1));
+    let invoice = Invoice {
+        number: 1,
+        tenant: "acme".to_owned(),
+        user: long.clone(),
+        cents: 5,
+    };
+    let address = number.in_partition(whole);
+    let patch = Patch::<Invoice>::new().set(Invoice::CENTS, 2_u64);
+    let mut batch = Batch::<Ledger>::new(whole);
+    batch.add(invoice.create()).unwrap();
+    let other = InvoiceKey::new(2);
+    let query = |query: Query<Invoice>| ledger.query(query);
+    let of_null = json!({ "tenant": null, "user": long });
+    let paths = ["/tenant".to_owned(), "/user".to_owned()];
+    let of_null = AnyPartitionKey::of(&of_null, &paths).unwrap();
+    let refused = [
+        ledger.run(invoice.create()).await.map(drop),
+        ledger.create_if_missing(&invoice).await.map(drop),
+        ledger.run(patch.at(&address)).await.map(drop),
+        ledger.run(address.clone().delete()).await,
+        ledger.read(&address).await.map(drop),
+        ledger
+            .read_many([&address, &other.in_partition(whole)])
+            .await
+            .map(drop),
+        ledger.execute(&batch).await.map(drop),
+        query(Query::in_partition(whole)).all().await.map(drop),
+        query(Query::in_partition(whole))
+            .page(1, None)
+            .await
+            .map(drop),
+        query(Query::in_partition_prefix(whole))
+            .all()
+            .await
+            .map(drop),
+        ledger.physical_partition_of(&whole.into()).await.map(drop),
+        ledger
+            .upsert_json(&PartitionKey::from(whole).into(), "{}")
+            .await,
+        ledger.upsert_json(&of_null, "{}").await,
+    ];
+    for (place, refused) in refused.into_iter().enumerate() {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadRequest, "{place}: {error}");
+        let text = error.to_string();
+        let named = "level 2 of the partition key has 2050 bytes, the service allows 2048";
+        assert!(text.contains(named), "{place}: {text}");
+    }
+    let prefix = Query::<Invoice>::in_partition_prefix(&*long);
+    let error = ledger.query(prefix).all().await.unwrap_err().to_string();
+    assert!(
+        error.contains("level 1 of the partition key has 2050 bytes"),
+        "{error}"
+    );
+    assert_eq!(script.requests().len(), 0);
 }

@@ -1,5 +1,7 @@
 //! A projection is a struct of fields that are read, each at a path of one document type.
 
+#![allow(unreachable_patterns, reason = "serde's own warnings differ between compilers")]
+
 include!("../shop.rs");
 
 #[derive(Projection, Deserialize)]
@@ -45,6 +47,16 @@ struct Fields {
     // A flattened field has no path of its own.
     #[serde(flatten)]
     address: Address,
+}
+
+/// A property is read into one field.
+#[derive(Projection, Deserialize)]
+#[projection(of = Order)]
+struct Twice {
+    number: u64,
+    #[serde(rename = "number")]
+    #[projection(path = NUMBER)]
+    same: u64,
 }
 
 fn main() {}

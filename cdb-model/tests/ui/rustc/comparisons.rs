@@ -33,6 +33,11 @@ struct Order {
     address: Address,
     #[document(index)]
     lines: Vec<Address>,
+    // Many stored numbers are read as one `f32`, and a filter would find only one of them.
+    #[document(index)]
+    weight: f32,
+    #[document(index)]
+    weights: Vec<f32>,
     #[document(index(labels: Vec<String>))]
     extra: Address,
     // Two null values of a unique key conflict, but objects are not compared.
@@ -48,6 +53,9 @@ struct Order {
 // The content of a newtype is stored.
 #[derive(Scalar, Serialize, Deserialize)]
 struct Home(Address);
+
+#[derive(Scalar, Serialize, Deserialize)]
+struct Weight(f32);
 
 fn main() {
     let _ = Order::TAGS.eq(vec!["a".to_owned()]);

@@ -1,5 +1,7 @@
 //! A scalar is stored as one string, number or boolean.
 
+#![allow(unreachable_patterns, reason = "serde's own warnings differ between compilers")]
+
 include!("../imports.rs");
 
 #[derive(Scalar, Serialize, Deserialize)]
@@ -49,6 +51,21 @@ enum Forms {
 #[scalar(ordered)]
 enum Settings {
     Round,
+}
+
+// One of two values with the same stored form is read as the other.
+#[derive(Scalar, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Twins {
+    InWork,
+    #[serde(rename = "in_work")]
+    Running,
+    // Neither written nor read.
+    #[serde(skip, rename = "in_work")]
+    Former,
+    Done,
+    #[serde(rename = "done")]
+    Finished,
 }
 
 fn main() {}

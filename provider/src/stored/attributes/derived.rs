@@ -78,7 +78,7 @@ pub trait SearchAttributes: Sized {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a search attribute",
     label = "this field is an attribute",
-    note = "use `String`, `bool`, a number of at most 64 bits, `Timestamp`, or an `Option` of one"
+    note = "use `String`, `bool`, an integer of at most 64 bits, `f64`, `Timestamp`, or an `Option` of one"
 )]
 pub trait Attribute: Sized {
     /// Returns the value; `None` for an absent one, NaN for a number that the service cannot store.
@@ -108,17 +108,6 @@ macro_rules! plain {
 }
 
 plain! { String: String, bool: Bool, f64: Number }
-
-impl Attribute for f32 {
-    fn to_value(&self) -> Option<AttributeValue> {
-        f64::from(*self).to_value()
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "an `f32` was stored")]
-    fn from_value(value: Option<&AttributeValue>) -> Option<Self> {
-        f64::from_value(value).map(|number| number as Self)
-    }
-}
 
 macro_rules! integers {
     ($($ty:ty)*) => {$(
@@ -209,7 +198,6 @@ mod tests {
         check(0.1_f64, r#"{"a":0.1}"#);
         check(1e300, r#"{"a":1e+300}"#);
         check(2.0_f64, r#"{"a":2}"#);
-        check(0.1_f32, r#"{"a":0.10000000149011612}"#);
         check(-7_i8, r#"{"a":-7}"#);
         check(Timestamp::from_millis(1), r#"{"a":1}"#);
         check(Some(3_u64), r#"{"a":3}"#);
@@ -230,7 +218,7 @@ mod tests {
         assert!(set(&most).is_ok() && set(&-most).is_ok() && set(&1e300).is_ok());
         assert_eq!(refused(&|| set(&(most + 1))), number);
         assert_eq!(refused(&|| set(&f64::NAN)), number);
-        assert_eq!(refused(&|| set(&Some(f32::INFINITY))), number);
+        assert_eq!(refused(&|| set(&Some(f64::INFINITY))), number);
         assert_eq!(refused(&|| set(&u64::MAX)), number);
         assert_eq!(refused(&|| set(&i64::MIN)), number);
         // Quotation marks take two bytes as JSON.
