@@ -86,3 +86,28 @@ async fn queued_events_outlive_the_cancellation_of_a_held_instance_that_never_be
     assert_approved(&shop).await;
     shop.backend.stop().await;
 }
+
+/// The process lacks the version that the first execution continues with, so that nothing records the
+/// events that it carries. The others wait in the store.
+#[tokio::test(start_paused = true)]
+async fn events_that_wait_for_room_outlive_the_cancellation_of_a_held_instance() {
+    let shop = Shop::open().await;
+    let old = shop.deploy(Code::Old).await;
+    shop.begin(ID, "Gather").await;
+    sleep(SECOND).await;
+    let numbers: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+    for number in &numbers {
+        queue(&shop, number).await;
+    }
+    sleep(3 * SECOND).await;
+    let raised = shop.client.raise_event(ID, "Go", "").await;
+    raised.expect("it is raised");
+    shop.until_held(ID).await;
+    queue(&shop, "last").await;
+    cancel_and_rewind(&shop).await;
+    old.stop().await;
+    let _changed = shop.deploy(Code::Changed).await;
+    let output = shop.end_within(ID, 4 * FOUND).await;
+    assert_eq!(output, Ok(format!("{} last ", numbers.join(" "))));
+    shop.backend.stop().await;
+}

@@ -50,6 +50,11 @@ impl Code {
         if matches!(self, Self::Empty) {
             return registry.build();
         }
+        let registry = registry.register("Gather", go_on);
+        let registry = match self {
+            Self::Changed => registry.register_versioned("Gather", "2.0.0", gather),
+            _ => registry,
+        };
         registry
             .register(
                 "Order",
@@ -91,6 +96,21 @@ impl Code {
             )
             .build()
     }
+}
+
+/// Continues with another version.
+async fn go_on(ctx: OrchestrationContext, _: String) -> Result<String, String> {
+    ctx.schedule_wait("Go").await;
+    ctx.continue_as_new_versioned("2.0.0", "").await
+}
+
+async fn gather(ctx: OrchestrationContext, taken: String) -> Result<String, String> {
+    let next = ctx.dequeue_event("approvals").await;
+    let all = format!("{taken}{next} ");
+    if next == "last" {
+        return Ok(all);
+    }
+    ctx.continue_as_new_versioned("2.0.0", all).await
 }
 
 /// A store, and a client that takes no work.

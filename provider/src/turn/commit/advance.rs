@@ -67,11 +67,10 @@ pub(super) fn advance(
     let events = turn.events().filter(|_| !is_new_execution);
     let events = events.iter().flat_map(|events| events.iter());
     let room = Room::of(events.chain(&result.history_delta));
-    let leaves_some = instance.untaken_events.is_some() || turn.left.has_some();
     instance.untaken_events = match instance.status {
         // What the execution has not received waits for a rewind.
-        Status::Failed if leaves_some => Some(room.untaken()),
-        Status::Running | Status::Failed => room.full(),
+        Status::Failed => Some(room.untaken()),
+        Status::Running => room.full(),
         _ => None,
     };
     instance
