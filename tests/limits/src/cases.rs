@@ -1,0 +1,189 @@
+//! The scenarios of the table of promises.
+
+use crate::machine::{Key, Priority};
+use crate::world::{Scenario, millis, secs};
+
+/// The runs of one row share a name and differ in their parameters.
+const KEY: &str = "activity=Call";
+
+/// 50 runtimes, 50 permits, activities of 20 s.
+pub(crate) fn long_activities(round_trip: u64) -> Scenario {
+    let name = format!("50 runtimes, cap 50, 20 s, {round_trip} ms");
+    let mut scenario = Scenario::new(&name, 50, round_trip).running(KEY, 50);
+    for at in 0..240 {
+        scenario.item(at % 50, secs(1), &[KEY], secs(20));
+    }
+    scenario.ends_at = secs(111);
+    scenario
+}
+
+/// 240 starts at 8 a second.
+pub(crate) fn shared_rate(nodes: usize, round_trip: u64) -> Scenario {
+    let name = format!("240 starts at 8/s, {nodes} runtimes, {round_trip} ms");
+    let mut scenario = Scenario::new(&name, nodes, round_trip).interval(KEY, millis(125));
+    for at in 0..240 {
+        scenario.item(at % nodes, secs(1), &[KEY], millis(100));
+    }
+    scenario.ends_at = secs(200);
+    scenario
+}
+
+/// 80 starts at 8 a second that wait in one of 8 runtimes only; the others have had one each.
+pub(crate) fn unequal_rate(round_trip: u64) -> Scenario {
+    let name = format!("80 starts at 8/s in one of 8 runtimes, {round_trip} ms");
+    let mut scenario = Scenario::new(&name, 8, round_trip).interval(KEY, millis(125));
+    for node in 1..8 {
+        scenario.item(node, secs(1), &[KEY], secs(60));
+    }
+    for _ in 0..80 {
+        scenario.item(0, secs(4), &[KEY], millis(100)).is_bound = true;
+    }
+    scenario.ends_at = secs(200);
+    scenario
+}
+
+/// A start in 10 s, 8 runtimes.
+pub(crate) fn low_rate(round_trip: u64) -> Scenario {
+    let name = format!("0.1/s, 8 runtimes, {round_trip} ms");
+    let mut scenario = Scenario::new(&name, 8, round_trip).interval(KEY, secs(10));
+    for at in 0..80 {
+        scenario.item(at % 8, secs(1), &[KEY], millis(100));
+    }
+    scenario.ends_at = secs(301);
+    scenario
+}
+
+/// A second runtime begins to use a limit that is not used up.
+pub(crate) fn newcomer(round_trip: u64) -> Scenario {
+    let name = format!("a newcomer, {round_trip} ms");
+    let mut scenario = Scenario::new(&name, 2, round_trip).running(KEY, 100);
+    scenario.network.lost = 0;
+    for at in 0..200 {
+        scenario.item(0, secs(1) + millis(100) * at, &[KEY], secs(1));
+    }
+    scenario.item(1, secs(12), &[KEY], secs(1));
+    scenario.ends_at = secs(40);
+    scenario
+}
+
+/// 500 activities, 4 runtimes with 10 workers each, a limit of 1,000 or none.
+pub(crate) fn backlog(round_trip: u64, is_limited: bool) -> Scenario {
+    let name = format!("500 activities, 4 runtimes, {round_trip} ms, limited: {is_limited}");
+    let mut scenario = Scenario::new(&name, 4, round_trip);
+    scenario.workers = 10;
+    let keys: &[&str] = if is_limited { &[KEY] } else { &[] };
+    if is_limited {
+        scenario = scenario.running(KEY, 1_000);
+    }
+    for at in 0..500 {
+        scenario.item(at % 4, secs(1), keys, millis(500));
+    }
+    scenario.ends_at = secs(60);
+    scenario
+}
+
+/// Four calls need two used-up keys, beside a flood of one of them.
+pub(crate) fn two_keys(nodes: usize, round_trip: u64) -> Scenario {
+    let tenant = "tenant=ada";
+    let name = format!("two used-up keys, {nodes} runtimes, {round_trip} ms");
+    let mut scenario = Scenario::new(&name, nodes, round_trip)
+        .running(tenant, 5)
+        .running(KEY, 2);
+    for at in 0..300 {
+        scenario.item(at % nodes, secs(1), &[tenant], secs(2));
+    }
+    for at in 0..60 {
+        scenario.item(
+            at % nodes,
+            secs(1) + millis(500) * 4 * (at as u32),
+            &[KEY],
+            secs(2),
+        );
+    }
+    for _ in 0..4 {
+        scenario.item(0, secs(5), &[tenant, KEY], secs(1));
+    }
+    scenario.ends_at = secs(300);
+    scenario
+}
+
+/// An item of high priority arrives behind 100 at a limit.
+pub(crate) fn priority(round_trip: u64) -> Scenario {
+    let name = format!("high priority behind 100, {round_trip} ms");
+    let mut scenario = Scenario::new(&name, 2, round_trip).running(KEY, 4);
+    for at in 0..100 {
+        scenario.item(at % 2, secs(1), &[KEY], secs(1)).priority = Priority::Low;
+    }
+    scenario.item(0, secs(6), &[KEY], secs(1)).priority = Priority::High;
+    scenario.ends_at = secs(60);
+    scenario
+}
+
+/// Two tenants of equal weight share a limit. One has a fan-out.
+pub(crate) fn weights(round_trip: u64) -> Scenario {
+    let name = format!("equal weights, {round_trip} ms");
+    let mut scenario = Scenario::new(&name, 1, round_trip).running(KEY, 4);
+    for at in 0..130 {
+        let tenant: Key = if at < 100 {
+            "tenant=ada".into()
+        } else {
+            "tenant=bob".into()
+        };
+        let born = if at < 100 {
+            secs(1)
+        } else {
+            secs(1) + millis(100)
+        };
+        scenario.item(0, born, &[KEY], millis(500)).share = Some((tenant, 1));
+    }
+    scenario.ends_at = secs(60);
+    scenario
+}
+
+/// Many active keys.
+pub(crate) fn many_keys(keys: usize, nodes: usize, round_trip: u64) -> Scenario {
+    let name = format!("{keys} keys, {nodes} runtimes, {round_trip} ms");
+    let mut scenario = Scenario::new(&name, nodes, round_trip);
+    for at in 0..keys {
+        scenario = scenario.running(&format!("tenant={at}"), 2);
+    }
+    for at in 0..keys {
+        for turn in 0..3 {
+            let born = secs(1) + millis(20 * (at as u64 % 50));
+            let key = format!("tenant={at}");
+            scenario.item((at + turn) % nodes, born, &[&key], secs(20));
+        }
+    }
+    scenario.ends_at = secs(60);
+    scenario
+}
+
+/// 20 starts a second of one key.
+pub(crate) fn busy_key(nodes: usize, round_trip: u64, cap: i64, duration: u64) -> Scenario {
+    let name = format!("20/s, cap {cap}, {duration} ms, {nodes} runtimes, {round_trip} ms");
+    let mut scenario = Scenario::new(&name, nodes, round_trip).running(KEY, cap);
+    for at in 0..1_000_u32 {
+        let node = usize::try_from(at).unwrap_or(0) % nodes;
+        scenario.item(node, secs(1) + millis(50) * at, &[KEY], millis(duration));
+    }
+    scenario.ends_at = secs(90);
+    scenario
+}
+
+/// Fewer permits than runtimes, and items that only their runtime can run.
+pub(crate) fn bound(nodes: usize, cap: i64, round_trip: u64) -> Scenario {
+    let name = format!("bound items, cap {cap}, {nodes} runtimes, {round_trip} ms");
+    let mut scenario = Scenario::new(&name, nodes, round_trip).running(KEY, cap);
+    for at in 0..200_u32 {
+        let node = usize::try_from(at).unwrap_or(0) % nodes;
+        let item = scenario.item(
+            node,
+            secs(1) + millis(600) * at / u32::try_from(cap).unwrap_or(1),
+            &[KEY],
+            millis(500),
+        );
+        item.is_bound = true;
+    }
+    scenario.ends_at = secs(400);
+    scenario
+}

@@ -1,0 +1,15 @@
+//! A discrete-event simulation of runtimes that share documents: virtual time, repeatable from a seed.
+
+mod algorithm;
+mod event;
+mod items;
+mod network;
+mod random;
+mod scenario;
+mod simulation;
+
+pub(crate) use algorithm::{Algorithm, Ended};
+pub(crate) use network::Network;
+pub(crate) use random::Random;
+pub(crate) use scenario::{Fault, FaultKind, Item, Scenario, millis, secs};
+pub(crate) use simulation::run;
