@@ -1,5 +1,8 @@
 //! The scenarios of the table of promises.
 
+use std::time::Duration;
+
+use crate::judge::Report;
 use crate::machine::{Key, Priority};
 use crate::world::{Scenario, millis, secs};
 
@@ -82,23 +85,20 @@ pub(crate) fn backlog(round_trip: u64, is_limited: bool) -> Scenario {
     scenario
 }
 
-/// Four calls need two used-up keys, beside a flood of one of them.
+/// Four calls need two keys, each used up by twice as much as it lets run.
 pub(crate) fn two_keys(nodes: usize, round_trip: u64) -> Scenario {
     let tenant = "tenant=ada";
     let name = format!("two used-up keys, {nodes} runtimes, {round_trip} ms");
     let mut scenario = Scenario::new(&name, nodes, round_trip)
         .running(tenant, 5)
         .running(KEY, 2);
-    for at in 0..300 {
-        scenario.item(at % nodes, secs(1), &[tenant], secs(2));
+    for at in 0..300_u32 {
+        let node = usize::try_from(at).unwrap_or(0) % nodes;
+        scenario.item(node, secs(1) + millis(200) * at, &[tenant], secs(2));
     }
-    for at in 0..60 {
-        scenario.item(
-            at % nodes,
-            secs(1) + millis(500) * 4 * (at as u32),
-            &[KEY],
-            secs(2),
-        );
+    for at in 0..100_u32 {
+        let node = usize::try_from(at).unwrap_or(0) % nodes;
+        scenario.item(node, secs(1) + millis(500) * at, &[KEY], secs(2));
     }
     for _ in 0..4 {
         scenario.item(0, secs(5), &[tenant, KEY], secs(1));
@@ -178,7 +178,7 @@ pub(crate) fn bound(nodes: usize, cap: i64, round_trip: u64) -> Scenario {
         let node = usize::try_from(at).unwrap_or(0) % nodes;
         let item = scenario.item(
             node,
-            secs(1) + millis(600) * at / u32::try_from(cap).unwrap_or(1),
+            secs(1) + secs(2) * at / u32::try_from(cap).unwrap_or(1),
             &[KEY],
             millis(500),
         );
@@ -186,4 +186,58 @@ pub(crate) fn bound(nodes: usize, cap: i64, round_trip: u64) -> Scenario {
     }
     scenario.ends_at = secs(400);
     scenario
+}
+
+/// Twice as many short activities as a limit lets run.
+pub(crate) fn saturated(nodes: usize) -> Scenario {
+    let name = format!("twice the load of cap 50, 200 ms, {nodes} runtimes, 150 ms");
+    let mut scenario = Scenario::new(&name, nodes, 150).running(KEY, 50);
+    for at in 0..3_000_u32 {
+        let node = usize::try_from(at).unwrap_or(0) % nodes;
+        scenario.item(node, secs(1) + millis(2) * at, &[KEY], millis(200));
+    }
+    scenario.ends_at = secs(60);
+    scenario
+}
+
+/// Returns the wait of the fourth call of [`two_keys`].
+pub(crate) fn fourth_call(report: &Report) -> Duration {
+    let calls = report.items.iter().filter(|item| item.keys.len() == 2);
+    calls
+        .map(|item| item.wait().unwrap_or(Duration::MAX))
+        .max()
+        .unwrap_or_default()
+}
+
+/// Returns how many starts passed the item of high priority of [`priority`]: those of its own runtime, one more than a
+/// round trip later.
+pub(crate) fn passed(report: &Report) -> usize {
+    let Some(high) = report.items.last() else {
+        return 0;
+    };
+    let waits = high.born..high.started.unwrap_or(Duration::MAX);
+    let passing = report
+        .items
+        .iter()
+        .filter(|item| item.priority > high.priority && item.node == high.node);
+    passing
+        .filter(|item| item.started.is_some_and(|started| waits.contains(&started)))
+        .count()
+}
+
+/// Returns how many of the first 60 starts of [`weights`] are those of the tenant without the fan-out.
+pub(crate) fn bobs_of_the_first_60(report: &Report) -> usize {
+    let mut starts: Vec<_> = report
+        .items
+        .iter()
+        .enumerate()
+        .map(|(at, item)| (item.started, at))
+        .collect();
+    starts.sort();
+    starts
+        .iter()
+        .filter(|(started, _)| started.is_some())
+        .take(60)
+        .filter(|(_, at)| *at >= 100)
+        .count()
 }

@@ -23,11 +23,12 @@ pub(crate) struct Named<T> {
     is: T,
 }
 
-/// The protocol in one process.
+/// The protocol in one process. Without `ORDERED`, items acquire their keys in the order in which the scenario names
+/// them: a mutant, which deadlocks.
 #[derive(Debug)]
-pub(crate) struct Protocol(Runtime);
+pub(crate) struct Protocol<const ORDERED: bool = true>(Runtime);
 
-impl Protocol {
+impl<const ORDERED: bool> Protocol<ORDERED> {
     fn reply(request: &Named<Message>, answer: Answer, lease: LeaseAnswer) -> Named<Reply> {
         let is = match &request.is {
             Message::Line(key, _) => Reply::Line(key.clone(), answer),
@@ -40,7 +41,7 @@ impl Protocol {
     }
 }
 
-impl Algorithm for Protocol {
+impl<const ORDERED: bool> Algorithm for Protocol<ORDERED> {
     type Request = Named<Message>;
     type Reply = Named<Reply>;
     type Store = Store;
@@ -64,7 +65,11 @@ impl Algorithm for Protocol {
         };
         let waiting = Waiting {
             item: item.id,
-            keys: acquisition_order(keys.collect()),
+            keys: if ORDERED {
+                acquisition_order(keys.collect())
+            } else {
+                item.keys.iter().cloned().collect()
+            },
             priority: item.priority,
             share: item.share.clone(),
             due: item.born,
@@ -118,7 +123,7 @@ impl Algorithm for Protocol {
     }
 
     fn locked_until(&self) -> Option<Time> {
-        Some(self.0.locked_until())
+        self.0.locked_until()
     }
 
     fn wake_at(&self) -> Option<Time> {

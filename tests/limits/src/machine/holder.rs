@@ -14,9 +14,13 @@ use super::rule::Rule;
 use super::slots::Slots;
 use super::{RuntimeId, Time};
 
-/// The shortest time between two looks at a limit that is used up, and the time per runtime of the key.
+/// The shortest time between two looks at a limit that is used up, and the time per place of those who stand in line.
 const LOOK: Duration = Duration::from_secs(1);
-const LOOK_PER_RUNTIME: Duration = Duration::from_millis(100);
+const LOOK_IN_LINE: Duration = Duration::from_millis(300);
+/// The longest, for items that other runtimes can run: their permits come to the items, so looks rarely find any.
+const LONGEST_LOOK: Duration = Duration::from_secs(5);
+/// The time after which a holder of an unused permit of a used-up limit looks for others in line.
+const IDLE_LOOK: Duration = Duration::from_millis(100);
 /// The pause after a request that the service could not serve.
 const RETRY: Duration = Duration::from_millis(100);
 /// The slots that a runtime reserves at once, in time of the rate and besides the round trips.
@@ -117,6 +121,10 @@ pub(crate) struct Holder {
     round_trip: Duration,
     retry_at: Time,
     give_at: Time,
+    /// The looks in a row that have found no free permit.
+    fruitless: u32,
+    /// Whether a permit has become free here since the last look.
+    has_turned: bool,
     /// The permits that are being given or returned, which no item may use.
     owed: i64,
     /// The time since which permits are unused, and the least that were.
@@ -140,6 +148,8 @@ impl Holder {
             round_trip: Duration::from_millis(50),
             retry_at: Time::ZERO,
             give_at: Time::ZERO,
+            fruitless: 0,
+            has_turned: false,
             owed: 0,
             unused: None,
             wake_at: None,
@@ -176,6 +186,7 @@ impl Holder {
     /// Counts an item that does not use its permit any more.
     pub(crate) fn release(&mut self, now: Time) {
         self.used -= 1;
+        self.has_turned = true;
         self.note_unused(now);
     }
 
@@ -255,6 +266,9 @@ impl Holder {
         self.is_missing = false;
         self.seq = seq;
         self.held = line.entry(&self.me).map_or(0, |entry| entry.held);
+        let is_fruitless = sent == Sent::Read && line.free <= 0;
+        self.fruitless = if is_fruitless { self.fruitless + 1 } else { 0 };
+        self.has_turned = false;
         self.seen = Some((line, now));
         self.note_unused(now);
     }
@@ -441,12 +455,29 @@ impl Holder {
             let patch = self.author(Some(want)).fence();
             return Some((Sent::Patch { slots: 0 }, Request::Patch(patch)));
         }
-        let runtimes = u32::try_from(line.holders.len()).unwrap_or(u32::MAX);
-        let look_at = at + LOOK.max(LOOK_PER_RUNTIME.saturating_mul(runtimes));
+        // A holder looks for others in line when it could give, the others for free permits.
+        if self.held > 0 && !self.has_turned {
+            return None;
+        }
+        let look_at = at + self.look_after(&line, want);
         if self.waits_until(look_at, now) {
             return None;
         }
         Some((Sent::Read, Request::Read))
+    }
+
+    /// Returns the pause between two looks.
+    fn look_after(&self, line: &Line, want: &Want) -> Duration {
+        if let Some(since) = want.bound {
+            // The sooner a gift is to be expected, the sooner.
+            let before = |entry: &&Entry| entry.wants > 0 && time(entry.since) < since;
+            let place = line.holders.values().filter(before).count() + 1;
+            return LOOK_IN_LINE.saturating_mul(u32::try_from(place).unwrap_or(u32::MAX));
+        }
+        if self.held > 0 {
+            return LOOK;
+        }
+        LONGEST_LOOK.min(LOOK * (1 << self.fruitless.min(3)))
     }
 
     /// Returns where to reserve how many slots.
@@ -496,7 +527,10 @@ impl Holder {
         };
         let (since, least) = self.unused?;
         if self.waits_until(since + kept, now) {
-            return None;
+            // Runtimes that stand in line get the permit sooner than by its return.
+            let is_old = self.seen.as_ref().is_some_and(|(_, at)| *at + LOOK <= now);
+            let looks = line.free <= 0 && is_old && !self.waits_until(since + IDLE_LOOK, now);
+            return looks.then_some((Sent::Read, Request::Read));
         }
         self.unused = None;
         self.note_unused(now);

@@ -15,8 +15,8 @@ mod slots;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use document::Line;
-pub(crate) use holder::{Answer, Request};
+pub(crate) use document::{Condition, Field, Line, Patch};
+pub(crate) use holder::{Answer, Holder, Request, Want};
 pub(crate) use lease::{LeaseAnswer, LeaseDocument, LeaseRequest};
 pub(crate) use order::{Origin, Waiting, acquisition_order};
 pub(crate) use rank::{Priority, Rank, Turns};

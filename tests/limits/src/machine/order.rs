@@ -219,18 +219,29 @@ impl Queue {
         Some(Start { item, keys, slots })
     }
 
-    fn best(&mut self, holders: &mut Holders, is_leased: bool, now: Time) -> Option<(Rank, ClassId)> {
+    fn best(
+        &mut self,
+        holders: &mut Holders,
+        is_leased: bool,
+        now: Time,
+    ) -> Option<(Rank, ClassId)> {
         let classes = &mut self.classes;
         // The first item that can start, per priority.
         let mut first = BTreeMap::<Priority, (Rank, ClassId)>::new();
+        let is_open = |id: &ClassId| is_leased || id.0.is_empty();
+        // Before any choice: what is kept for one class cannot start another.
+        for id in self.candidates.iter().filter(|id| is_open(id)) {
+            if let Some(class) = classes.get_mut(id) {
+                class.keep(&id.0, holders, now);
+            }
+        }
         self.candidates.retain(|id| {
             let Some(class) = classes.get_mut(id) else {
                 return false;
             };
-            if !is_leased && !id.0.is_empty() {
+            if !is_open(id) {
                 return true;
             }
-            class.keep(&id.0, holders, now);
             let startable = class.startable(&id.0, holders, now);
             for rank in &startable {
                 let best = first

@@ -75,9 +75,9 @@ impl Runtime {
         &self.id
     }
 
-    /// Returns the time beyond which activity locks are not renewed.
-    pub(crate) fn locked_until(&self) -> Time {
-        self.lease.until()
+    /// Returns the time beyond which locks of limited activities are not renewed; `None` without limits.
+    pub(crate) fn locked_until(&self) -> Option<Time> {
+        (!self.rules.is_empty()).then(|| self.lease.until())
     }
 
     /// Applies the rules. What runs already is counted.

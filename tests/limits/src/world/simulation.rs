@@ -17,8 +17,9 @@ use super::scenario::{FaultKind, Scenario, millis, secs};
 const WRITE: Duration = millis(6);
 /// The longest line of writes of one document. Later ones get 449.
 const LONGEST_LINE: Duration = millis(600);
-/// The time between two polls of a process.
+/// The time between two polls of a process, and while it works.
 const POLLS: (Duration, Duration) = (millis(250), millis(1_250));
+const BUSY_POLLS: (Duration, Duration) = (millis(100), millis(300));
 /// The lock of an item, and how often a process renews the locks.
 const LOCK: Duration = secs(30);
 const RENEWED: Duration = secs(5);
@@ -159,7 +160,9 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
             Event::Polls(process) => {
                 let at = now + self.scenario.network.way(&mut self.random);
                 self.events.push(at, Event::PollServed(process));
-                let next = now + self.random.between(POLLS.0, POLLS.1);
+                let is_idle = self.nodes[process.node].running.is_empty();
+                let polls = if is_idle { POLLS } else { BUSY_POLLS };
+                let next = now + self.random.between(polls.0, polls.1);
                 self.events.push(next, Event::Polls(process));
             }
             Event::PollServed(to) => {

@@ -1,0 +1,115 @@
+//! Worlds with crashes, pauses, lost answers and changes of rules.
+
+use crate::machine::Rule;
+use crate::protocol::Protocol;
+use crate::world::{FaultKind, Random, Scenario, millis, run, secs};
+
+const KEY: &str = "activity=Call";
+
+/// Random faults, and enough time afterwards.
+fn storm(seed: u64) -> Scenario {
+    let mut random = Random::new(seed);
+    let nodes = usize::try_from(2 + random.below(4)).unwrap_or(2);
+    let trip = [20, 150, 400][usize::try_from(random.below(3)).unwrap_or(0)];
+    let mut scenario = Scenario::new("storm", nodes, trip)
+        .running(KEY, 2)
+        .running("b", 3);
+    scenario.seed = seed;
+    scenario.network.lost = 100;
+    scenario.network.late = 30;
+    let mut node = || usize::try_from(random.below(nodes as u64)).unwrap_or(0);
+    for at in 0..60_u32 {
+        let keys: &[&str] = if at % 3 == 0 { &["b", KEY] } else { &[KEY] };
+        scenario.item(
+            node(),
+            secs(1) + millis(900) * at,
+            keys,
+            millis(500 + u64::from(at % 5) * 700),
+        );
+    }
+    let crash = FaultKind::Crash {
+        node: node(),
+        restarts_after: Some(secs(20)),
+    };
+    scenario.fault(secs(15), crash);
+    let pause = FaultKind::Pause {
+        node: node(),
+        time: secs(120),
+    };
+    scenario.fault(secs(25), pause);
+    let pause = FaultKind::Pause {
+        node: node(),
+        time: secs(35),
+    };
+    scenario.fault(secs(30), pause);
+    for (at, most) in [(20, 4), (40, 1), (60, 3)] {
+        let rule = Rule {
+            version: at + 1,
+            running: Some(most),
+            interval: None,
+        };
+        let at = secs(u64::try_from(at).unwrap_or(0));
+        scenario.fault(at, FaultKind::SetRule("b".into(), rule));
+    }
+    scenario.ends_at = secs(400);
+    scenario
+}
+
+#[test]
+fn no_fault_exceeds_a_limit_or_leaves_an_item_behind() {
+    for seed in 0..60 {
+        let scenario = storm(seed);
+        let report = run::<Protocol>(&scenario);
+        let mut violations = report.violations();
+        // The scenario changes only `b`. Runtimes learn of a lowered limit within 10 s.
+        violations.retain(|violation| !violation.contains("limit of b ran"));
+        assert_eq!(violations, Vec::<String>::new(), "seed {seed}");
+        assert_eq!(report.ended(), scenario.items.len(), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_permits_of_a_dead_process_return_within_50_seconds() {
+    let mut scenario = Scenario::new("a dead process", 2, 150).running(KEY, 2);
+    for _ in 0..2 {
+        scenario.item(0, secs(1), &[KEY], secs(100));
+    }
+    scenario.item(1, secs(2), &[KEY], secs(1));
+    scenario.fault(
+        secs(12),
+        FaultKind::Crash {
+            node: 0,
+            restarts_after: None,
+        },
+    );
+    let report = run::<Protocol>(&scenario);
+    let wait = report.items[2].started.expect("it starts");
+    assert!(wait > secs(35) && wait < secs(12 + 50 + 5), "{wait:?}");
+    assert_eq!(report.violations(), Vec::<String>::new());
+}
+
+#[test]
+fn what_runs_under_a_new_limit_is_counted() {
+    let mut scenario = Scenario::new("a lowered limit", 2, 20).running(KEY, 8);
+    for at in 0..40 {
+        scenario.item(at % 2, secs(1), &[KEY], secs(4));
+    }
+    let rule = Rule {
+        version: 2,
+        running: Some(2),
+        interval: None,
+    };
+    scenario.fault(secs(3), FaultKind::SetRule(KEY.into(), rule));
+    let report = run::<Protocol>(&scenario);
+    let starts = &report.keys[KEY].starts;
+    // The two runtimes know the rule after 10 s, and what ran then ends 4 s later.
+    let later: Vec<_> = starts.iter().filter(|at| **at > secs(17)).collect();
+    let most = (0..later.len()).map(|at| {
+        later[at..]
+            .iter()
+            .take_while(|start| ***start < *later[at] + secs(4))
+            .count()
+    });
+    assert!(most.max() <= Some(2), "{later:?}");
+    assert_eq!(report.faults, Vec::<String>::new());
+}
