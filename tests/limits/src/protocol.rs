@@ -23,12 +23,12 @@ pub(crate) struct Named<T> {
     is: T,
 }
 
-/// The protocol in one process. Without `ORDERED`, items acquire their keys in the order in which the scenario names
-/// them: a mutant, which deadlocks.
+/// The protocol in one process. Mutants, to show what a part is for: without `ORDERED`, items acquire their keys in the
+/// order in which the scenario names them; without `LINE`, bound items do not stand in line.
 #[derive(Debug)]
-pub(crate) struct Protocol<const ORDERED: bool = true>(Runtime);
+pub(crate) struct Protocol<const ORDERED: bool = true, const LINE: bool = true>(Runtime);
 
-impl<const ORDERED: bool> Protocol<ORDERED> {
+impl<const ORDERED: bool, const LINE: bool> Protocol<ORDERED, LINE> {
     fn reply(request: &Named<Message>, answer: Answer, lease: LeaseAnswer) -> Named<Reply> {
         let is = match &request.is {
             Message::Line(key, _) => Reply::Line(key.clone(), answer),
@@ -41,12 +41,10 @@ impl<const ORDERED: bool> Protocol<ORDERED> {
     }
 }
 
-impl<const ORDERED: bool> Algorithm for Protocol<ORDERED> {
+impl<const ORDERED: bool, const LINE: bool> Algorithm for Protocol<ORDERED, LINE> {
     type Request = Named<Message>;
     type Reply = Named<Reply>;
     type Store = Store;
-
-    const NAME: &'static str = "new";
 
     fn new(name: &str) -> Self {
         Self(Runtime::new(name))
@@ -59,9 +57,9 @@ impl<const ORDERED: bool> Algorithm for Protocol<ORDERED> {
     fn add(&mut self, item: &Item, is_found: bool, spread: u64, now: Time) {
         let keys = item.keys.iter().map(|key| (key.clone(), self.0.rule(key)));
         let origin = match (is_found, item.is_bound) {
-            (_, true) => Origin::Bound,
-            (false, _) => Origin::Own,
-            (true, _) => Origin::Found,
+            (_, true) if LINE => Origin::Bound,
+            (true, false) => Origin::Found,
+            _ => Origin::Own,
         };
         let waiting = Waiting {
             item: item.id,

@@ -5,4 +5,4 @@ mod record;
 mod report;
 
 pub(crate) use record::Judge;
-pub(crate) use report::Report;
+pub(crate) use report::{Outcome, Report};

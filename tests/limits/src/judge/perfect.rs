@@ -27,7 +27,7 @@ pub(super) fn longest_wait(items: &[&Outcome], rule: Rule) -> Duration {
         }
         next_slot = start + rule.interval.unwrap_or_default();
         ends.push(Reverse(start + duration));
-        longest = longest.max(start - born);
+        longest = longest.max(start.saturating_sub(born));
     }
     longest
 }

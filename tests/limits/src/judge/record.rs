@@ -145,7 +145,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    pub(crate) fn report(mut self, algorithm: &'static str, now: Time) -> Report {
+    pub(crate) fn report(mut self, now: Time) -> Report {
         self.keys
             .values_mut()
             .for_each(|record| record.advance(now));
@@ -160,7 +160,6 @@ impl<'a> Judge<'a> {
             )
         });
         Report {
-            algorithm,
             scenario: self.scenario.name.clone(),
             seed: self.scenario.seed,
             items: self.outcomes,

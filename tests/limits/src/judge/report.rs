@@ -91,7 +91,6 @@ impl KeyReport {
 /// The result of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
-    pub(crate) algorithm: &'static str,
     pub(crate) scenario: String,
     pub(crate) seed: u64,
     pub(crate) items: Vec<Outcome>,
@@ -101,7 +100,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Returns what must never happen.
+    /// Returns what must never happen, with the name and the seed of the run.
     pub(crate) fn violations(&self) -> Vec<String> {
         let mut found = self.faults.clone();
         for (key, report) in &self.keys {
@@ -116,7 +115,8 @@ impl Report {
                 ));
             }
         }
-        found
+        let of_run = |violation| format!("{} (seed {}): {violation}", self.scenario, self.seed);
+        found.into_iter().map(of_run).collect()
     }
 
     pub(crate) fn ended(&self) -> usize {
@@ -145,15 +145,6 @@ impl Report {
             .max()
             .unwrap_or(0)
             .max(0)
-    }
-
-    /// Returns the longest wait. An item that has not started waits for ever.
-    pub(crate) fn longest_wait(&self) -> Duration {
-        let waits = self
-            .items
-            .iter()
-            .map(|item| item.wait().unwrap_or(Duration::MAX));
-        waits.max().unwrap_or_default()
     }
 
     /// Returns the longest wait beyond that of a perfect scheduler, for runs with one key.

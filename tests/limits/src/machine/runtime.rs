@@ -6,11 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::class::{Holders, release};
 use super::holder::{Answer, Holder, Request};
 use super::lease::{Lease, LeaseAnswer, LeaseRequest, Standing};
-use super::order::{Holders, Queue, Waiting, release};
+use super::order::{Queue, Waiting};
 use super::rule::Rule;
 use super::slots::is_usable;
+use super::timers::Timers;
 use super::{ItemId, Key, RuntimeId, Time};
 
 /// A request to send. Answers name its `runtime`, so those for a former name are ignored.
@@ -51,7 +53,7 @@ pub(crate) struct Runtime {
     to_fence: BTreeMap<RuntimeId, Time>,
     /// The keys to look at.
     touched: BTreeSet<Key>,
-    timers: BTreeMap<Key, Time>,
+    timers: Timers,
 }
 
 impl Runtime {
@@ -67,7 +69,7 @@ impl Runtime {
             dead: BTreeSet::new(),
             to_fence: BTreeMap::new(),
             touched: BTreeSet::new(),
-            timers: BTreeMap::new(),
+            timers: Timers::default(),
         }
     }
 
@@ -221,9 +223,7 @@ impl Runtime {
         let fences = std::mem::take(&mut self.to_fence).into_iter();
         let fences = fences.map(|(id, until)| LeaseRequest::Fence(id, until));
         messages.extend(renewal.into_iter().chain(fences).map(Message::Lease));
-        let due = self.timers.iter().filter(|(_, at)| **at <= now);
-        let due: Vec<_> = due.map(|(key, _)| key.clone()).collect();
-        due.iter().for_each(|key| self.touch(key));
+        self.tick(now);
         for key in std::mem::take(&mut self.touched) {
             messages.extend(self.look_at(&key, room, now));
         }
@@ -241,24 +241,21 @@ impl Runtime {
             .chain(changes_at)
             .chain(slot_at)
             .min();
-        match wake_at {
-            Some(at) => self.timers.insert(key.clone(), at),
-            None => self.timers.remove(key),
-        };
+        self.timers.set(key, wake_at);
         Some(Message::Line(key.clone(), request?))
     }
 
     /// Returns when to ask for messages and items again.
     pub(crate) fn wake_at(&self) -> Option<Time> {
         let lease = self.lease.next().filter(|_| !self.rules.is_empty());
-        self.timers.values().copied().chain(lease).min()
+        self.timers.next().into_iter().chain(lease).min()
     }
 
     /// Notes that a timer may be due: items may start.
     pub(crate) fn tick(&mut self, now: Time) {
-        let due = self.timers.iter().filter(|(_, at)| **at <= now);
-        let due: Vec<_> = due.map(|(key, _)| key.clone()).collect();
-        due.iter().for_each(|key| self.touch(key));
+        for key in self.timers.take_due(now) {
+            self.touch(&key);
+        }
     }
 
     fn touch(&mut self, key: &Key) {

@@ -47,7 +47,8 @@ impl Slots {
 
     /// Uses the oldest slot.
     pub(crate) fn take(&mut self, now: Time) -> Option<Time> {
-        self.reserved.pop_front_if(|slot| *slot <= now)
+        self.reserved.front().filter(|slot| **slot <= now)?;
+        self.reserved.pop_front()
     }
 
     /// Returns a slot whose item did not start.

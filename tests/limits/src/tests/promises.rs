@@ -98,8 +98,12 @@ fn a_newcomer_at_a_free_limit_waits_for_two_round_trips() {
 
 #[test]
 fn a_limit_far_from_used_up_costs_at_most_15_percent() {
-    let free = run::<Protocol>(&cases::backlog(150, false)).last_end() - secs(1);
-    let limited = kept(&cases::backlog(150, true)).last_end() - secs(1);
+    let free = run::<Protocol>(&cases::backlog(150, false))
+        .last_end()
+        .saturating_sub(secs(1));
+    let limited = kept(&cases::backlog(150, true))
+        .last_end()
+        .saturating_sub(secs(1));
     assert!(limited <= free * 115 / 100, "{limited:?} of {free:?}");
 }
 
@@ -175,4 +179,14 @@ fn items_that_only_one_runtime_can_run_wait_for_a_bounded_time() {
             report.longest_excess()
         );
     }
+}
+
+/// What *line* and *give* are for.
+#[test]
+fn items_that_only_one_runtime_can_run_do_not_starve_beside_a_flood() {
+    let scenario = cases::bound_beside_flood(20);
+    let wait = cases::fourth_bound(&kept(&scenario));
+    let without = cases::fourth_bound(&run::<Protocol<true, false>>(&scenario));
+    assert!(wait <= secs(20), "{wait:?}");
+    assert!(without > wait * 2, "{without:?} and {wait:?}");
 }

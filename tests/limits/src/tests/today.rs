@@ -65,8 +65,12 @@ fn c8_a_limit_far_from_used_up_delays() {
         "{:?}",
         newcomer.wait()
     );
-    let free = run::<Today>(&cases::backlog(150, false)).last_end() - secs(1);
-    let limited = run::<Today>(&cases::backlog(150, true)).last_end() - secs(1);
+    let free = run::<Today>(&cases::backlog(150, false))
+        .last_end()
+        .saturating_sub(secs(1));
+    let limited = run::<Today>(&cases::backlog(150, true))
+        .last_end()
+        .saturating_sub(secs(1));
     assert!(limited > free * 115 / 100, "{limited:?} of {free:?}");
 }
 

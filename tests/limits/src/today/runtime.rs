@@ -60,10 +60,7 @@ impl Today {
             known.parked = Some(key);
         } else {
             let Item {
-                priority,
-                share,
-                born,
-                ..
+                priority, share, ..
             } = &known.item;
             let tag = self.turns.tag(share.as_ref(), *priority);
             let rank = Rank {
@@ -98,7 +95,9 @@ impl Today {
                 let room = limited.room(now);
                 unblocked.extend(limited.parked.values().take(room).copied());
             }
-            unblocked.iter().for_each(|item| self.rank(*item, now));
+            for item in &unblocked {
+                self.rank(*item, now);
+            }
             let waits = |item| {
                 self.known
                     .get(item)
@@ -145,8 +144,6 @@ impl Algorithm for Today {
     type Request = (Key, Request);
     type Reply = (Key, Reply);
     type Store = Store;
-
-    const NAME: &'static str = "today";
 
     fn new(name: &str) -> Self {
         Self {

@@ -19,8 +19,6 @@ pub(crate) trait Algorithm: Sized {
     /// The documents of all processes.
     type Store: Default;
 
-    const NAME: &'static str;
-
     fn new(name: &str) -> Self;
     fn set_rule(&mut self, key: &Key, rule: Rule, now: Time);
     /// Adds an item that waits. `spread` is a random number.

@@ -2,6 +2,7 @@
 
 mod algorithm;
 mod event;
+mod failing;
 mod items;
 mod network;
 mod random;
@@ -9,7 +10,6 @@ mod scenario;
 mod simulation;
 
 pub(crate) use algorithm::{Algorithm, Ended};
-pub(crate) use network::Network;
 pub(crate) use random::Random;
-pub(crate) use scenario::{Fault, FaultKind, Item, Scenario, millis, secs};
+pub(crate) use scenario::{FaultKind, Item, Scenario, millis, secs};
 pub(crate) use simulation::run;

@@ -1,6 +1,6 @@
 //! Runs a scenario with an algorithm, and reports what happens to the judge.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use crate::judge::{Judge, Report};
@@ -11,7 +11,7 @@ use super::event::{Event, Events, NodeId, Process};
 use super::items::{Items, index};
 use super::network::TIMEOUT;
 use super::random::Random;
-use super::scenario::{FaultKind, Scenario, millis, secs};
+use super::scenario::{Scenario, millis, secs};
 
 /// The time that the service takes for one write of a document. Writes of one document follow each other.
 const WRITE: Duration = millis(6);
@@ -21,38 +21,38 @@ const LONGEST_LINE: Duration = millis(600);
 const POLLS: (Duration, Duration) = (millis(250), millis(1_250));
 const BUSY_POLLS: (Duration, Duration) = (millis(100), millis(300));
 /// The lock of an item, and how often a process renews the locks.
-const LOCK: Duration = secs(30);
+pub(super) const LOCK: Duration = secs(30);
 const RENEWED: Duration = secs(5);
-/// The time within which processes learn of a changed rule.
-const LEARNED: Duration = secs(10);
 
-struct Node<A> {
-    process: Process,
-    algorithm: A,
-    is_down: bool,
-    paused_until: Time,
+pub(super) struct Node<A> {
+    pub(super) process: Process,
+    pub(super) algorithm: A,
+    pub(super) is_down: bool,
+    pub(super) paused_until: Time,
     /// What runs, with the tokens of the locks, and what is being locked.
-    running: HashMap<ItemId, u64>,
-    locking: HashSet<ItemId>,
-    open: HashSet<u64>,
-    locked_until: Time,
-    expires_at: Time,
-    wakes_at: Option<Time>,
-    rules: BTreeMap<Key, Rule>,
+    pub(super) running: HashMap<ItemId, u64>,
+    pub(super) locking: HashSet<ItemId>,
+    /// The items that the algorithm knows, apart from those that end.
+    pub(super) known: BTreeSet<ItemId>,
+    pub(super) open: HashSet<u64>,
+    pub(super) locked_until: Time,
+    pub(super) expires_at: Time,
+    pub(super) wakes_at: Option<Time>,
+    pub(super) rules: BTreeMap<Key, Rule>,
 }
 
-struct Simulation<'a, A: Algorithm> {
-    scenario: &'a Scenario,
-    random: Random,
-    events: Events<Event<A::Request, A::Reply>>,
-    store: A::Store,
+pub(super) struct Simulation<'a, A: Algorithm> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) random: Random,
+    pub(super) events: Events<Event<A::Request, A::Reply>>,
+    pub(super) store: A::Store,
     /// The times until which documents are written.
-    written_until: HashMap<Key, Time>,
-    items: Items,
-    nodes: Vec<Node<A>>,
-    rules: BTreeMap<Key, Rule>,
-    judge: Judge<'a>,
-    requests: u64,
+    pub(super) written_until: HashMap<Key, Time>,
+    pub(super) items: Items,
+    pub(super) nodes: Vec<Node<A>>,
+    pub(super) rules: BTreeMap<Key, Rule>,
+    pub(super) judge: Judge<'a>,
+    pub(super) requests: u64,
 }
 
 /// Runs a scenario.
@@ -64,7 +64,7 @@ pub(crate) fn run<A: Algorithm>(scenario: &Scenario) -> Report {
         }
         simulation.handle(event, now);
     }
-    simulation.judge.report(A::NAME, scenario.ends_at)
+    simulation.judge.report(scenario.ends_at)
 }
 
 impl<'a, A: Algorithm> Simulation<'a, A> {
@@ -99,7 +99,7 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
         simulation
     }
 
-    fn start_process(&mut self, process: Process, now: Time) -> Node<A> {
+    pub(super) fn start_process(&mut self, process: Process, now: Time) -> Node<A> {
         let first_poll = now + self.random.between(Duration::ZERO, POLLS.1);
         self.events.push(first_poll, Event::Polls(process));
         self.events.push(now, Event::Renews(process));
@@ -110,6 +110,7 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
             paused_until: Time::ZERO,
             running: HashMap::new(),
             locking: HashSet::new(),
+            known: BTreeSet::new(),
             open: HashSet::new(),
             locked_until: Time::ZERO,
             expires_at: Time::ZERO,
@@ -157,32 +158,14 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
                     self.drive(to.node, now);
                 }
             }
-            Event::Polls(process) => {
-                let at = now + self.scenario.network.way(&mut self.random);
-                self.events.push(at, Event::PollServed(process));
-                let is_idle = self.nodes[process.node].running.is_empty();
-                let polls = if is_idle { POLLS } else { BUSY_POLLS };
-                let next = now + self.random.between(polls.0, polls.1);
-                self.events.push(next, Event::Polls(process));
-            }
+            Event::Polls(process) => self.poll(process, now),
             Event::PollServed(to) => {
                 let found = self.items.visible(&self.scenario.items, to.node, now);
                 let at = now + self.scenario.network.way(&mut self.random);
                 self.events.push(at, Event::PollAnswered { to, found });
             }
             Event::PollAnswered { to, found } => self.found(to.node, &found, now),
-            Event::ClaimServed { from, item } => {
-                let token = self.items.lock(item, from);
-                let at = now + self.scenario.network.way(&mut self.random);
-                self.events.push(
-                    at,
-                    Event::ClaimAnswered {
-                        to: from,
-                        item,
-                        token,
-                    },
-                );
-            }
+            Event::ClaimServed { from, item } => self.claim(from, item, now),
             Event::ClaimAnswered { to, item, token } => self.claimed(to, item, token, now),
             Event::Ends { at, item } => self.end(at, item, now),
             Event::Wakes(process) => {
@@ -202,6 +185,30 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
         }
     }
 
+    fn poll(&mut self, process: Process, now: Time) {
+        let at = now + self.scenario.network.way(&mut self.random);
+        self.events.push(at, Event::PollServed(process));
+        let is_idle = self.nodes[process.node].running.is_empty();
+        let polls = if is_idle { POLLS } else { BUSY_POLLS };
+        let next = now + self.random.between(polls.0, polls.1);
+        self.events.push(next, Event::Polls(process));
+    }
+
+    fn claim(&mut self, from: Process, item: ItemId, now: Time) {
+        let token = self.items.lock(item, from);
+        let node = &self.nodes[from.node];
+        if node.is_down || node.process != from {
+            self.events.push(now + LOCK, Event::Expires(from));
+        }
+        let at = now + self.scenario.network.way(&mut self.random);
+        let answer = Event::ClaimAnswered {
+            to: from,
+            item,
+            token,
+        };
+        self.events.push(at, answer);
+    }
+
     fn schedule(&mut self, at: usize, now: Time) {
         let item = &self.scenario.items[at];
         let node = &mut self.nodes[item.node];
@@ -211,6 +218,7 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
             .schedule(item.id, is_up.then_some(node.process), now);
         if is_up {
             let spread = self.random.next();
+            node.known.insert(item.id);
             node.algorithm.add(item, false, spread, now);
             self.drive(item.node, now);
         }
@@ -218,7 +226,13 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
 
     fn found(&mut self, node: NodeId, found: &[ItemId], now: Time) {
         let ended = A::ended_leases(&self.store, now);
-        let algorithm = &mut self.nodes[node].algorithm;
+        let Node {
+            algorithm,
+            known,
+            running,
+            locking,
+            ..
+        } = &mut self.nodes[node];
         for ended in &ended {
             algorithm.found_ended(ended);
         }
@@ -226,24 +240,23 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
             if !algorithm.knows(*item) && self.items.is_waiting(*item) {
                 let spread = self.random.next();
                 let item = &self.scenario.items[index(*item)];
+                known.insert(item.id);
                 algorithm.add(item, item.node != node, spread, now);
             }
         }
         // What a poll does not find any more, others have.
-        for item in &self.scenario.items {
-            let is_gone = item.born < now && !self.items.is_waiting(item.id);
-            if is_gone
-                && !self.nodes[node].running.contains_key(&item.id)
-                && !self.nodes[node].locking.contains(&item.id)
-            {
-                self.nodes[node].algorithm.remove(item.id, now);
+        known.retain(|item| {
+            let is_gone = !self.items.is_waiting(*item);
+            if is_gone && !running.contains_key(item) && !locking.contains(item) {
+                algorithm.remove(*item, now);
             }
-        }
+            !is_gone
+        });
         self.drive(node, now);
     }
 
     /// Starts what can start, and sends what is due.
-    fn drive(&mut self, node: NodeId, now: Time) {
+    pub(super) fn drive(&mut self, node: NodeId, now: Time) {
         loop {
             let Node {
                 process,
@@ -400,81 +413,5 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
             node.algorithm.ended(item, now);
         }
         self.drive(process.node, now);
-    }
-
-    /// Renews the locks of a process, up to the end of its lease.
-    fn lock_until(&mut self, node: NodeId, now: Time) {
-        let node = &mut self.nodes[node];
-        let until = node
-            .algorithm
-            .locked_until()
-            .unwrap_or(Time::MAX)
-            .min(now + LOCK);
-        node.locked_until = node.locked_until.max(until);
-        if node.expires_at <= now {
-            node.expires_at = node.locked_until;
-            self.events
-                .push(node.expires_at, Event::Expires(node.process));
-        }
-    }
-
-    /// Ends the locks of a process that has not renewed them, because it is down, stands still or has no lease.
-    fn expire(&mut self, process: Process, now: Time) {
-        let node = &mut self.nodes[process.node];
-        if node.process == process && now < node.locked_until {
-            node.expires_at = node.locked_until;
-            return self.events.push(node.expires_at, Event::Expires(process));
-        }
-        for item in self.items.expire(process, now) {
-            self.judge.lost_lock(item, now);
-        }
-    }
-
-    fn learn(&mut self, node: NodeId, now: Time) {
-        let Node {
-            algorithm, rules, ..
-        } = &mut self.nodes[node];
-        for (key, rule) in &self.rules {
-            if rules.get(key) != Some(rule) {
-                rules.insert(key.clone(), *rule);
-                algorithm.set_rule(key, *rule, now);
-            }
-        }
-        self.drive(node, now);
-    }
-
-    fn fail(&mut self, at: usize, now: Time) {
-        match &self.scenario.faults[at].kind {
-            FaultKind::Crash {
-                node,
-                restarts_after,
-            } => {
-                let process = self.nodes[*node].process;
-                self.nodes[*node].is_down = true;
-                self.judge
-                    .died(self.nodes[*node].locking.iter().copied(), now);
-                let locked_until = self.nodes[*node].locked_until;
-                self.events.push(locked_until, Event::Expires(process));
-                if let Some(after) = restarts_after {
-                    self.events.push(now + *after, Event::Restarts(*node));
-                }
-            }
-            FaultKind::Pause { node, time } => self.nodes[*node].paused_until = now + *time,
-            FaultKind::SetRule(key, rule) => {
-                self.rules.insert(key.clone(), *rule);
-                self.judge.changed(key, *rule, now);
-                for node in 0..self.nodes.len() {
-                    let at = now + self.random.between(Duration::ZERO, LEARNED);
-                    self.events.push(at, Event::LearnsRules(node));
-                }
-            }
-        }
-    }
-
-    fn restart(&mut self, node: NodeId, now: Time) {
-        let incarnation = self.nodes[node].process.incarnation + 1;
-        let process = Process { node, incarnation };
-        self.nodes[node] = self.start_process(process, now);
-        self.learn(node, now);
     }
 }
