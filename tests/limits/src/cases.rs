@@ -266,7 +266,7 @@ pub(crate) fn storm(seed: u64) -> Scenario {
 pub(crate) fn saturated(nodes: usize) -> Scenario {
     let name = format!("twice the load of cap 50, 200 ms, {nodes} runtimes, 150 ms");
     let mut scenario = Scenario::new(&name, nodes, 150).running(KEY, 50);
-    for at in 0..1_500_u32 {
+    for at in 0..3_000_u32 {
         let node = usize::try_from(at).unwrap_or(0) % nodes;
         scenario.item(node, secs(1) + millis(4) * at, &[KEY], millis(200));
     }

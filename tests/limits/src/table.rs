@@ -15,25 +15,13 @@ type Figure = fn(&Report) -> String;
 pub fn print_table() {
     println!("| case | today | new |\n|---|---|---|");
     let used: Figure = |report| format!("{} ended, share {:.2}", report.ended(), report.share());
-    let last: Figure = |report| format!("last start {}", shown(since_first(report)));
     for trip in [20, 150, 400] {
         row(&cases::long_activities(trip), used);
     }
     for nodes in [3, 50] {
         row(&cases::saturated(nodes), used);
     }
-    for nodes in [1, 2, 8, 50] {
-        row(&cases::shared_rate(nodes, 150), last);
-    }
-    row(&cases::unequal_rate(150), last);
-    row(&cases::low_rate(150), |report| {
-        let starts = report
-            .keys
-            .values()
-            .map(|key| key.starts.len())
-            .sum::<usize>();
-        format!("first {}, {starts} starts", shown(first(report)))
-    });
+    rates();
     for trip in [20, 150, 400] {
         row(&cases::newcomer(trip), |report| {
             let newcomer = report.items.last().and_then(Outcome::wait);
@@ -74,6 +62,22 @@ pub fn print_table() {
         cell::<Protocol<true, false>>(&flood, fourth)
     );
     storms();
+}
+
+fn rates() {
+    let last: Figure = |report| format!("last start {}", shown(since_first(report)));
+    for nodes in [1, 2, 8, 50] {
+        row(&cases::shared_rate(nodes, 150), last);
+    }
+    row(&cases::unequal_rate(150), last);
+    row(&cases::low_rate(150), |report| {
+        let starts = report
+            .keys
+            .values()
+            .map(|key| key.starts.len())
+            .sum::<usize>();
+        format!("first {}, {starts} starts", shown(first(report)))
+    });
 }
 
 /// Prints how the protocol fares in 200 storms of faults.

@@ -26,6 +26,8 @@ const HAND_OVER: Duration = Duration::from_millis(130);
 const HAND_OVERS_APART: u32 = 8;
 /// Another runtime's item is older only beyond this difference.
 const OLDER: Duration = Duration::from_millis(500);
+/// The time after which a refused patch is forestalled, if no other patch has succeeded before.
+const FORESTALLED_AFTER: Duration = Duration::from_secs(20);
 /// A document that nothing writes is deleted after an hour, so what is held is written before.
 const KEPT_ALIVE: Duration = Duration::from_secs(20 * 60);
 
@@ -54,6 +56,7 @@ impl Holder {
             .or_else(|| self.give(want, dead, now))
             .or_else(|| self.ask(want, now))
             .or_else(|| self.return_unused(want, now))
+            .or_else(|| self.forestall(now))
             .or_else(|| self.keep_alive(now))?;
         self.sent = Some((sent, now));
         Some(request)
@@ -74,6 +77,10 @@ impl Holder {
                 Sent::Fence { slots },
                 Request::Patch(self.author(None).fence()),
             )),
+            Unclear::LostCreate => {
+                let nothing = Reserved::Unused { floor: 0 };
+                Some((Sent::Create { slots: 0 }, self.create(0, nothing, 0)))
+            }
             Unclear::Applied { .. } | Unclear::Outdated => Some((Sent::Read, Request::Read)),
         }
     }
@@ -294,6 +301,20 @@ impl Holder {
         self.owed = least;
         let patch = self.author(Some(want)).give_back(least);
         Some((Sent::Patch { slots: 0 }, Request::Patch(patch)))
+    }
+
+    /// A late duplicate of a refused patch would take permits that this runtime does not know of. A fence prevents it.
+    fn forestall(&mut self, now: Time) -> Option<(Sent, Request)> {
+        let refused_at = self.refused_at?;
+        if self.waits_until(refused_at + FORESTALLED_AFTER, now) {
+            return None;
+        }
+        if self.is_missing {
+            let nothing = Reserved::Unused { floor: 0 };
+            return Some((Sent::Create { slots: 0 }, self.create(0, nothing, 0)));
+        }
+        let fence = self.author(None).fence();
+        Some((Sent::Patch { slots: 0 }, Request::Patch(fence)))
     }
 
     fn keep_alive(&mut self, now: Time) -> Option<(Sent, Request)> {

@@ -80,6 +80,8 @@ pub(super) enum Unclear {
     Applied {
         slots: u32,
     },
+    /// A create without an answer. Another create decides about it.
+    LostCreate,
     /// A patch was refused.
     Outdated,
 }
@@ -103,6 +105,8 @@ pub(crate) struct Holder {
     pub(super) round_trip: Duration,
     pub(super) retry_at: Time,
     pub(super) give_at: Time,
+    /// When a patch was refused, if none has succeeded since: a duplicate may still arrive.
+    pub(super) refused_at: Option<Time>,
     /// The looks in a row that have found no free permit.
     pub(super) fruitless: u32,
     /// Whether a permit has become free here since the last look.
@@ -130,6 +134,7 @@ impl Holder {
             round_trip: Duration::from_millis(50),
             retry_at: Time::ZERO,
             give_at: Time::ZERO,
+            refused_at: None,
             fruitless: 0,
             has_turned: false,
             owed: 0,
@@ -203,10 +208,12 @@ impl Holder {
                 self.succeeded(sent, line, now);
             }
             Answer::Missing => {
+                self.note_refused(sent, now);
                 self.is_missing = true;
                 self.unclear = Unclear::Nothing;
             }
             Answer::Refused => {
+                self.note_refused(sent, now);
                 self.unclear = match self.unclear {
                     Unclear::Lost { slots } => Unclear::Applied { slots },
                     _ => Unclear::Outdated,
@@ -218,10 +225,17 @@ impl Holder {
         }
     }
 
+    fn note_refused(&mut self, sent: Sent, now: Time) {
+        if matches!(sent, Sent::Patch { .. }) {
+            self.refused_at = Some(now);
+        }
+    }
+
     fn lost(&mut self, sent: Sent) {
         match sent {
             Sent::Patch { slots } | Sent::Fence { slots } => self.unclear = Unclear::Lost { slots },
-            Sent::Idempotent | Sent::Create { .. } => self.unclear = Unclear::Outdated,
+            Sent::Create { .. } => self.unclear = Unclear::LostCreate,
+            Sent::Idempotent => self.unclear = Unclear::Outdated,
             Sent::Read => {}
         }
         self.is_missing = false;
@@ -250,6 +264,12 @@ impl Holder {
         };
         if let Some(interval) = self.rule.interval.filter(|_| slots > 0) {
             self.slots.add(time(line.tat), interval, slots);
+        }
+        if matches!(
+            sent,
+            Sent::Patch { .. } | Sent::Fence { .. } | Sent::Create { .. }
+        ) {
+            self.refused_at = None;
         }
         self.unclear = Unclear::Nothing;
         self.is_missing = false;

@@ -20,6 +20,9 @@ use super::{ItemId, Key, Time};
 const ASKED_AFTER: Duration = Duration::from_millis(1_500);
 const ASKED_WITHIN: Duration = Duration::from_secs(1);
 
+/// The time by which the items of others are out of order, so that few runtimes try the same one.
+const SCATTERED: Duration = Duration::from_secs(2);
+
 /// Where an item comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
@@ -89,7 +92,7 @@ impl Queue {
         let is_found = waiting.origin == Origin::Found;
         // Runtimes with free permits would all try the oldest item at once.
         let scatter = if is_found {
-            spread(ASKED_WITHIN)
+            spread(SCATTERED)
         } else {
             Duration::ZERO
         };
@@ -103,7 +106,7 @@ impl Queue {
         let class = self.classes.entry(class_id.clone()).or_default();
         class.waiting.insert(rank);
         let at = if is_found {
-            now + ASKED_AFTER + scatter
+            now + ASKED_AFTER + spread(ASKED_WITHIN)
         } else {
             waiting.due
         };

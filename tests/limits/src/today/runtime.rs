@@ -173,7 +173,7 @@ impl Algorithm for Today {
         let known = Known {
             item: item.clone(),
             // `Work::IS_SCATTERED`: each process takes the items of a poll in an order of its own.
-            due: item.born + Duration::from_micros(if is_found { spread % 1_000_000 } else { 0 }),
+            due: item.born + Duration::from_micros(if is_found { spread % 2_000_000 } else { 0 }),
             arrival: self.arrivals,
             ready: None,
             parked: None,

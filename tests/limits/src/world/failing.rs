@@ -81,7 +81,10 @@ impl<A: Algorithm> Simulation<'_, A> {
                     self.events.push(now + *after, Event::Restarts(*node));
                 }
             }
-            FaultKind::Pause { node, time } => self.nodes[*node].paused_until = now + *time,
+            FaultKind::Pause { node, time } => {
+                let until = &mut self.nodes[*node].paused_until;
+                *until = (now + *time).max(*until);
+            }
             FaultKind::SetRule(key, rule) => {
                 self.rules.insert(key.clone(), *rule);
                 self.judge.changed(key, *rule, now);

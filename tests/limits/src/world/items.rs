@@ -69,9 +69,14 @@ impl Items {
         Some(token)
     }
 
+    /// Returns whether a lock still holds.
+    pub(crate) fn holds(&self, item: ItemId, with: u64) -> bool {
+        matches!(self.state(item), Some(State::Locked { token, .. }) if token == with)
+    }
+
     /// Ends an item, if the lock still holds.
     pub(crate) fn end(&mut self, item: ItemId, with: u64) -> bool {
-        let holds = matches!(self.state(item), Some(State::Locked { token, .. }) if token == with);
+        let holds = self.holds(item, with);
         if holds {
             self.set(item, State::Ended);
         }
@@ -80,7 +85,7 @@ impl Items {
 
     /// Releases a lock, if it still holds.
     pub(crate) fn release(&mut self, item: ItemId, with: u64, now: Time) {
-        if matches!(self.state(item), Some(State::Locked { token, .. }) if token == with) {
+        if self.holds(item, with) {
             self.set(
                 item,
                 State::Waiting {

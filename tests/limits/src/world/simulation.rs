@@ -388,8 +388,10 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
 
     /// Starts a locked item, if it may still start.
     fn locked(&mut self, process: Process, item: ItemId, token: Option<u64>, now: Time) {
+        // An answer that comes after the end of the lock is worth nothing.
+        let valid = token.filter(|token| self.items.holds(item, *token));
         let node = &mut self.nodes[process.node];
-        let Some(token) = token.filter(|_| node.algorithm.may_start(item, now)) else {
+        let Some(token) = valid.filter(|_| node.algorithm.may_start(item, now)) else {
             node.algorithm.not_started(item, now);
             self.judge.unassigned(item, now);
             if let Some(token) = token {
