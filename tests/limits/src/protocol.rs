@@ -50,8 +50,8 @@ impl<const ORDERED: bool, const LINE: bool> Algorithm for Protocol<ORDERED, LINE
         Self(Runtime::new(name))
     }
 
-    fn set_rule(&mut self, key: &Key, rule: Rule, _: Time) {
-        self.0.set_rule(key, rule);
+    fn set_rule(&mut self, key: &Key, rule: Rule, now: Time) {
+        self.0.set_rule(key, rule, now);
     }
 
     fn add(&mut self, item: &Item, is_found: bool, spread: u64, now: Time) {

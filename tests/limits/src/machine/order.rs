@@ -154,6 +154,40 @@ impl Queue {
         Some(keys)
     }
 
+    /// Sorts the keys of all items by the order of changed rules. Keepers begin again: those of another order could wait
+    /// for each other in a circle.
+    pub(crate) fn sort_keys(
+        &mut self,
+        rule: &dyn Fn(&Key) -> Rule,
+        holders: &mut Holders,
+        now: Time,
+    ) {
+        self.by_key.clear();
+        self.candidates.clear();
+        for ((keys, is_bound), mut class) in std::mem::take(&mut self.classes) {
+            let kept = class.keeper.take().map_or(0, |keeper| keeper.kept);
+            for key in &keys[..kept] {
+                release(holders, key, now);
+            }
+            let sorted = keys.iter().map(|key| (key.clone(), rule(key)));
+            let id = (acquisition_order(sorted.collect()), is_bound);
+            for key in &*id.0 {
+                let classes = self.by_key.entry(key.clone()).or_default();
+                classes.insert(id.clone());
+            }
+            for rank in &class.waiting {
+                if let Some(known) = self.items.get_mut(&rank.item) {
+                    known.class = id.clone();
+                }
+            }
+            self.candidates.insert(id.clone());
+            let into = self.classes.entry(id).or_default();
+            into.waiting.append(&mut class.waiting);
+            into.own.append(&mut class.own);
+            into.found.append(&mut class.found);
+        }
+    }
+
     /// Notes that a key may have got permits or slots.
     pub(crate) fn touch(&mut self, key: &Key) {
         let classes = self.by_key.get(key).into_iter().flatten();

@@ -83,12 +83,16 @@ impl Runtime {
     }
 
     /// Applies the rules. What runs already is counted.
-    pub(crate) fn set_rule(&mut self, key: &Key, rule: Rule) {
+    pub(crate) fn set_rule(&mut self, key: &Key, rule: Rule, now: Time) {
         self.rules.insert(key.clone(), rule);
+        let rules = &self.rules;
+        let rule_of = |key: &Key| rules.get(key).copied().unwrap_or_default();
+        self.queue.sort_keys(&rule_of, &mut self.holders, now);
+        self.touched.extend(self.holders.keys().cloned());
         if let Some(holder) = self.holders.get_mut(key) {
             holder.set_rule(rule);
         }
-        self.touch(&key.clone());
+        self.touch(key);
     }
 
     pub(crate) fn rule(&self, key: &Key) -> Rule {

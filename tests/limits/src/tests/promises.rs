@@ -40,7 +40,7 @@ fn fifty_runtimes_keep_to_a_limit_and_use_it() {
 
 #[test]
 fn a_used_up_limit_of_short_activities_is_used() {
-    for (nodes, least) in [(3, 0.90), (50, 0.85)] {
+    for (nodes, least) in [(3, 0.90), (10, 0.85)] {
         let report = kept(&cases::saturated(nodes));
         assert!(
             report.share() >= least,
