@@ -64,6 +64,21 @@ pub(crate) enum Event<Request, Reply> {
     Restarts(NodeId),
 }
 
+impl<Request, Reply> Event<Request, Reply> {
+    /// Returns the process that an event is for; `None` for one that the service or nobody handles.
+    pub(crate) fn recipient(&self) -> Option<Process> {
+        match self {
+            Self::Answered { to, .. }
+            | Self::TimesOut { to, .. }
+            | Self::PollAnswered { to, .. }
+            | Self::ClaimAnswered { to, .. } => Some(*to),
+            Self::Ends { at, .. } => Some(*at),
+            Self::Polls(process) | Self::Wakes(process) | Self::Renews(process) => Some(*process),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Entry<E> {
     at: Time,

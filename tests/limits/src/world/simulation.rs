@@ -119,23 +119,8 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
         }
     }
 
-    /// Returns the process that an event is for; `None` for one that the service or nobody handles.
-    fn recipient(event: &Event<A::Request, A::Reply>) -> Option<Process> {
-        match event {
-            Event::Answered { to, .. }
-            | Event::TimesOut { to, .. }
-            | Event::PollAnswered { to, .. }
-            | Event::ClaimAnswered { to, .. } => Some(*to),
-            Event::Ends { at, .. } => Some(*at),
-            Event::Polls(process) | Event::Wakes(process) | Event::Renews(process) => {
-                Some(*process)
-            }
-            _ => None,
-        }
-    }
-
     fn handle(&mut self, event: Event<A::Request, A::Reply>, now: Time) {
-        if let Some(process) = Self::recipient(&event) {
+        if let Some(process) = event.recipient() {
             let node = &self.nodes[process.node];
             if node.is_down || node.process != process {
                 return;
