@@ -5,6 +5,7 @@ mod event;
 mod failing;
 mod items;
 mod network;
+mod polls;
 mod random;
 mod scenario;
 mod simulation;

@@ -10,6 +10,7 @@ use super::algorithm::Algorithm;
 use super::event::{Event, Events, NodeId, Process};
 use super::items::{Items, index};
 use super::network::TIMEOUT;
+use super::polls::POLLS;
 use super::random::Random;
 use super::scenario::{Scenario, millis, secs};
 
@@ -17,9 +18,6 @@ use super::scenario::{Scenario, millis, secs};
 const WRITE: Duration = millis(6);
 /// The longest line of writes of one document. Later ones get 449.
 const LONGEST_LINE: Duration = millis(600);
-/// The time between two polls of a process, and while it works.
-const POLLS: (Duration, Duration) = (millis(250), millis(1_250));
-const BUSY_POLLS: (Duration, Duration) = (millis(100), millis(300));
 /// The lock of an item, and how often a process renews the locks.
 pub(super) const LOCK: Duration = secs(30);
 const RENEWED: Duration = secs(5);
@@ -170,15 +168,6 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
         }
     }
 
-    fn poll(&mut self, process: Process, now: Time) {
-        let at = now + self.scenario.network.way(&mut self.random);
-        self.events.push(at, Event::PollServed(process));
-        let is_idle = self.nodes[process.node].running.is_empty();
-        let polls = if is_idle { POLLS } else { BUSY_POLLS };
-        let next = now + self.random.between(polls.0, polls.1);
-        self.events.push(next, Event::Polls(process));
-    }
-
     fn claim(&mut self, from: Process, item: ItemId, now: Time) {
         let token = self.items.lock(item, from);
         let node = &self.nodes[from.node];
@@ -207,37 +196,6 @@ impl<'a, A: Algorithm> Simulation<'a, A> {
             node.algorithm.add(item, false, spread, now);
             self.drive(item.node, now);
         }
-    }
-
-    fn found(&mut self, node: NodeId, found: &[ItemId], now: Time) {
-        let ended = A::ended_leases(&self.store, now);
-        let Node {
-            algorithm,
-            known,
-            running,
-            locking,
-            ..
-        } = &mut self.nodes[node];
-        for ended in &ended {
-            algorithm.found_ended(ended);
-        }
-        for item in found {
-            if !algorithm.knows(*item) && self.items.is_waiting(*item) {
-                let spread = self.random.next();
-                let item = &self.scenario.items[index(*item)];
-                known.insert(item.id);
-                algorithm.add(item, item.node != node, spread, now);
-            }
-        }
-        // What a poll does not find any more, others have.
-        known.retain(|item| {
-            let is_gone = !self.items.is_waiting(*item);
-            if is_gone && !running.contains_key(item) && !locking.contains(item) {
-                algorithm.remove(*item, now);
-            }
-            !is_gone
-        });
-        self.drive(node, now);
     }
 
     /// Starts what can start, and sends what is due.
