@@ -1,0 +1,326 @@
+//! The waiting items of one runtime, and the order in which each acquires its keys.
+//!
+//! An item asks for a key only once the earlier keys are here, and starts once all are. Permits do not wait for it
+//! meanwhile, except for one item per class: the keeper, after a second. It keeps the permits of its
+//! earlier keys, so items with several used-up keys do not starve. Keepers cannot wait for each other in a circle,
+//! because all runtimes acquire keys in the same order ([`acquisition_order`]).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::class::{Class, ClassId, Holders, release};
+use super::holder::{Holder, Want};
+use super::rank::{Priority, Rank, Turns};
+use super::rule::Rule;
+use super::{ItemId, Key, Time};
+
+/// The items of others cause requests only after this time and a part of the same, because their own runtimes ask
+/// at once.
+const ASKED_AFTER: Duration = Duration::from_millis(1_500);
+const ASKED_WITHIN: Duration = Duration::from_secs(1);
+
+/// The time by which the items of others are out of order, so that few runtimes try the same one.
+const SCATTERED: Duration = Duration::from_secs(2);
+
+/// Where an item comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Origin {
+    /// A turn of this process has scheduled it.
+    Own,
+    /// Likewise, and no other process can run it.
+    Bound,
+    /// A poll has found it.
+    Found,
+}
+
+/// An item that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) item: ItemId,
+    /// In the order of acquisition.
+    pub(crate) keys: Arc<[Key]>,
+    pub(crate) priority: Priority,
+    pub(crate) share: Option<(Key, u32)>,
+    pub(crate) due: Time,
+    pub(crate) origin: Origin,
+    /// A random number, different for each runtime and item.
+    pub(crate) spread: u64,
+}
+
+/// Sorts keys by the order in which all runtimes acquire them.
+pub(crate) fn acquisition_order(mut keys: Vec<(Key, Rule)>) -> Arc<[Key]> {
+    keys.sort_by(|(key, rule), (other, other_rule)| {
+        let place = rule.place().cmp(&other_rule.place());
+        place.then_with(|| key.cmp(other))
+    });
+    keys.into_iter().map(|(key, _)| key).collect()
+}
+
+#[derive(Debug)]
+struct Known {
+    class: ClassId,
+    rank: Rank,
+    /// The place in `own` or `found`.
+    at: Time,
+}
+
+/// The waiting items of one runtime.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    items: HashMap<ItemId, Known>,
+    classes: BTreeMap<ClassId, Class>,
+    by_key: HashMap<Key, BTreeSet<ClassId>>,
+    /// The classes that may be able to start an item.
+    candidates: BTreeSet<ClassId>,
+    turns: Turns,
+}
+
+impl Queue {
+    pub(crate) fn contains(&self, item: ItemId) -> bool {
+        self.items.contains_key(&item)
+    }
+
+    /// Adds an item.
+    pub(crate) fn add(&mut self, waiting: &Waiting, now: Time) {
+        if self.contains(waiting.item) {
+            return;
+        }
+        let spread = |within: Duration| {
+            Duration::from_micros(waiting.spread % u64::try_from(within.as_micros()).unwrap_or(1))
+        };
+        let is_found = waiting.origin == Origin::Found;
+        // Runtimes with free permits would all try the oldest item at once.
+        let scatter = if is_found {
+            spread(SCATTERED)
+        } else {
+            Duration::ZERO
+        };
+        let rank = Rank {
+            priority: waiting.priority,
+            tag: self.turns.tag(waiting.share.as_ref(), waiting.priority),
+            due: waiting.due + scatter,
+            item: waiting.item,
+        };
+        let class_id = (waiting.keys.clone(), waiting.origin == Origin::Bound);
+        let class = self.classes.entry(class_id.clone()).or_default();
+        class.waiting.insert(rank);
+        let at = if is_found {
+            now + ASKED_AFTER + spread(ASKED_WITHIN)
+        } else {
+            waiting.due
+        };
+        let asking = if is_found {
+            &mut class.found
+        } else {
+            &mut class.own
+        };
+        asking.insert((at, waiting.item));
+        for key in &*waiting.keys {
+            let classes = self.by_key.entry(key.clone()).or_default();
+            classes.insert(class_id.clone());
+        }
+        self.candidates.insert(class_id.clone());
+        let class = class_id;
+        self.items.insert(waiting.item, Known { class, rank, at });
+    }
+
+    /// Removes an item, and returns its keys. Permits that it has kept become free.
+    pub(crate) fn remove(
+        &mut self,
+        item: ItemId,
+        holders: &mut Holders,
+        now: Time,
+    ) -> Option<Arc<[Key]>> {
+        let known = self.items.remove(&item)?;
+        let class = self.classes.get_mut(&known.class)?;
+        class.waiting.remove(&known.rank);
+        class.own.remove(&(known.at, item));
+        class.found.remove(&(known.at, item));
+        let keys = known.class.0.clone();
+        if let Some(keeper) = class.keeper.take_if(|keeper| keeper.rank.item == item) {
+            for key in &keys[..keeper.kept] {
+                release(holders, key, now);
+            }
+        }
+        if class.waiting.is_empty() {
+            self.classes.remove(&known.class);
+            for key in &*keys {
+                if let Some(classes) = self.by_key.get_mut(key) {
+                    classes.remove(&known.class);
+                }
+            }
+        }
+        Some(keys)
+    }
+
+    /// Sorts the keys of all items by the order of changed rules. Keepers begin again: those of another order could wait
+    /// for each other in a circle.
+    pub(crate) fn sort_keys(
+        &mut self,
+        rule: &dyn Fn(&Key) -> Rule,
+        holders: &mut Holders,
+        now: Time,
+    ) {
+        self.by_key.clear();
+        self.candidates.clear();
+        for ((keys, is_bound), mut class) in std::mem::take(&mut self.classes) {
+            let kept = class.keeper.take().map_or(0, |keeper| keeper.kept);
+            for key in &keys[..kept] {
+                release(holders, key, now);
+            }
+            let sorted = keys.iter().map(|key| (key.clone(), rule(key)));
+            let id = (acquisition_order(sorted.collect()), is_bound);
+            for key in &*id.0 {
+                let classes = self.by_key.entry(key.clone()).or_default();
+                classes.insert(id.clone());
+            }
+            for rank in &class.waiting {
+                if let Some(known) = self.items.get_mut(&rank.item) {
+                    known.class = id.clone();
+                }
+            }
+            self.candidates.insert(id.clone());
+            let into = self.classes.entry(id).or_default();
+            into.waiting.append(&mut class.waiting);
+            into.own.append(&mut class.own);
+            into.found.append(&mut class.found);
+        }
+    }
+
+    /// Notes that a key may have got permits or slots.
+    pub(crate) fn touch(&mut self, key: &Key) {
+        let classes = self.by_key.get(key).into_iter().flatten();
+        self.candidates.extend(classes.cloned());
+    }
+
+    /// Forgets the permits that keepers have kept: the process was fenced.
+    pub(crate) fn forget_kept(&mut self) {
+        for (id, class) in &mut self.classes {
+            class.keeper = None;
+            self.candidates.insert(id.clone());
+        }
+    }
+
+    /// Returns the next item that can start, and uses a permit of each of its keys. The slots are returned with it.
+    /// Without a lease, only items without keys start.
+    pub(crate) fn pick(
+        &mut self,
+        holders: &mut Holders,
+        is_leased: bool,
+        now: Time,
+    ) -> Option<Start> {
+        let (rank, id) = self.best(holders, is_leased, now)?;
+        let class = self.classes.get_mut(&id)?;
+        let kept = class.keeper.take_if(|keeper| keeper.rank == rank);
+        let kept = kept.map_or(0, |keeper| keeper.kept);
+        let mut slots = Vec::new();
+        for (place, key) in id.0.iter().enumerate() {
+            let holder = holders.get_mut(key)?;
+            if place >= kept {
+                holder.acquire(now);
+            }
+            if holder.rule().interval.is_some() {
+                slots.extend(holder.slots.take(now).map(|slot| (key.clone(), slot)));
+            }
+        }
+        let keys = self.remove(rank.item, holders, now)?;
+        let item = rank.item;
+        Some(Start { item, keys, slots })
+    }
+
+    fn best(
+        &mut self,
+        holders: &mut Holders,
+        is_leased: bool,
+        now: Time,
+    ) -> Option<(Rank, ClassId)> {
+        let classes = &mut self.classes;
+        // The first item that can start, per priority.
+        let mut first = BTreeMap::<Priority, (Rank, ClassId)>::new();
+        let is_open = |id: &ClassId| is_leased || id.0.is_empty();
+        // Before any choice: what is kept for one class cannot start another.
+        for id in self.candidates.iter().filter(|id| is_open(id)) {
+            if let Some(class) = classes.get_mut(id) {
+                class.keep(&id.0, holders, now);
+            }
+        }
+        self.candidates.retain(|id| {
+            let Some(class) = classes.get_mut(id) else {
+                return false;
+            };
+            if !is_open(id) {
+                return true;
+            }
+            let startable = class.startable(&id.0, holders, now);
+            for rank in &startable {
+                let best = first
+                    .entry(rank.priority)
+                    .or_insert_with(|| (*rank, id.clone()));
+                if *rank < best.0 {
+                    *best = (*rank, id.clone());
+                }
+            }
+            !startable.is_empty()
+        });
+        let from = self.turns.first();
+        let best = first.range(from..).chain(&first).next();
+        let best = best.map(|(_, best)| best.clone())?;
+        self.turns
+            .started(best.0, |priority| first.contains_key(&priority));
+        Some(best)
+    }
+
+    /// Returns what the items want of a key, and when that changes by itself.
+    pub(crate) fn want(
+        &self,
+        key: &Key,
+        holders: &Holders,
+        room: usize,
+        now: Time,
+    ) -> (Want, Option<Time>) {
+        let (mut want, mut reaching, mut wake_at) = (Want::default(), 0, None);
+        for id in self.by_key.get(key).into_iter().flatten() {
+            let Some(class) = self.classes.get(id) else {
+                continue;
+            };
+            let count = class.asking(now).min(room);
+            let here = class.reaching(id, key, holders, count);
+            let changes_at = class.changes_at(id, now);
+            wake_at = wake_at.into_iter().chain(changes_at).min();
+            if here == 0 {
+                continue;
+            }
+            reaching += here;
+            let keeper = class
+                .keeper
+                .as_ref()
+                .filter(|keeper| id.0.get(keeper.kept) == Some(key));
+            let best = keeper.map(|keeper| keeper.rank.due);
+            let oldest = best.or(class.waiting.first().map(|rank| rank.due));
+            want.oldest = want.oldest.into_iter().chain(oldest).min();
+            if id.1 || keeper.is_some_and(|keeper| keeper.kept > 0) {
+                want.bound = want.bound.into_iter().chain(oldest).min();
+            }
+        }
+        let idle = holders.get(key).map_or(0, Holder::idle);
+        want.permits = i64::try_from(reaching)
+            .unwrap_or(i64::MAX)
+            .saturating_sub(idle)
+            .max(0);
+        let has_permits = usize::try_from(idle).unwrap_or(usize::MAX);
+        want.slots = reaching.min(has_permits);
+        if want.permits == 0 {
+            want.bound = None;
+        }
+        (want, wake_at)
+    }
+}
+
+/// An item that starts.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) item: ItemId,
+    pub(crate) keys: Arc<[Key]>,
+    pub(crate) slots: Vec<(Key, Time)>,
+}

@@ -1,0 +1,74 @@
+//! Worlds with crashes, pauses, lost answers and changes of rules.
+
+use crate::cases::{excused, storm};
+use crate::machine::Rule;
+use crate::protocol::Protocol;
+use crate::world::{FaultKind, Scenario, run, secs};
+
+const KEY: &str = "activity=Call";
+
+#[test]
+fn no_fault_exceeds_a_limit_or_leaves_an_item_behind() {
+    for seed in 0..60 {
+        let scenario = storm(seed);
+        let report = run::<Protocol>(&scenario);
+        let violations = excused(&report);
+        assert_eq!(violations, Vec::<String>::new(), "seed {seed}");
+        let left: Vec<_> = report
+            .items
+            .iter()
+            .filter(|item| item.ended.is_none())
+            .collect();
+        assert!(
+            left.is_empty(),
+            "seed {seed}: {left:?}, {:?}",
+            scenario.faults
+        );
+    }
+}
+
+#[test]
+fn the_permits_of_a_dead_process_return_within_50_seconds() {
+    let mut scenario = Scenario::new("a dead process", 2, 150).running(KEY, 2);
+    for _ in 0..2 {
+        scenario.item(0, secs(1), &[KEY], secs(100)).is_bound = true;
+    }
+    scenario.item(1, secs(2), &[KEY], secs(1));
+    scenario.fault(
+        secs(12),
+        FaultKind::Crash {
+            node: 0,
+            restarts_after: None,
+        },
+    );
+    let report = run::<Protocol>(&scenario);
+    let wait = report.items[2].started.expect("it starts");
+    assert!(wait > secs(35) && wait < secs(12 + 50 + 5), "{wait:?}");
+    assert_eq!(report.violations(), Vec::<String>::new());
+}
+
+#[test]
+fn what_runs_under_a_new_limit_is_counted() {
+    let mut scenario = Scenario::new("a lowered limit", 2, 20).running(KEY, 8);
+    for at in 0..40 {
+        scenario.item(at % 2, secs(1), &[KEY], secs(4));
+    }
+    let rule = Rule {
+        version: 2,
+        running: Some(2),
+        interval: None,
+    };
+    scenario.fault(secs(3), FaultKind::SetRule(KEY.into(), rule));
+    let report = run::<Protocol>(&scenario);
+    let starts = &report.keys[KEY].starts;
+    // The two runtimes know the rule after 10 s, and what ran then ends 4 s later.
+    let later: Vec<_> = starts.iter().filter(|at| **at > secs(17)).collect();
+    let most = (0..later.len()).map(|at| {
+        later[at..]
+            .iter()
+            .take_while(|start| ***start < *later[at] + secs(4))
+            .count()
+    });
+    assert!(most.max() <= Some(2), "{later:?}");
+    assert_eq!(report.faults, Vec::<String>::new());
+}

@@ -1,0 +1,80 @@
+//! Properties of the pure machine under random schedules.
+
+use proptest::prelude::*;
+
+use super::bench::{Bench, Mutant, Step};
+use crate::world::Random;
+
+fn step() -> impl Strategy<Value = Step> {
+    let side = 0_usize..4;
+    prop_oneof![
+        3 => (side.clone(), any::<u8>()).prop_map(|(at, more)| Step::Wants(at, more)),
+        1 => side.clone().prop_map(Step::WantsBound),
+        3 => side.clone().prop_map(Step::Ends),
+        8 => side.clone().prop_map(Step::Sends),
+        1 => side.clone().prop_map(Step::LosesRequest),
+        1 => side.clone().prop_map(Step::LosesAnswer),
+        1 => side.clone().prop_map(Step::Duplicates),
+        2 => Just(Step::Arrives),
+        1 => side.prop_map(Step::Dies),
+        1 => any::<u8>().prop_map(Step::Changes),
+        3 => (0_u8..30).prop_map(Step::Passes),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_500))]
+
+    /// Σ held + free = limit, and no more than the limit run, whatever is lost, late or duplicated.
+    #[test]
+    fn permits_are_conserved_and_keep_to_the_limit(
+        holders in 2_usize..5,
+        most in 1_i64..6,
+        steps in prop::collection::vec(step(), 1..150),
+    ) {
+        let mut bench = Bench::new(Mutant::None, holders, most);
+        for step in steps {
+            bench.step(step);
+            prop_assert_eq!(bench.fault(), None);
+        }
+        prop_assert!(bench.settles(), "permits stay behind: {:?}", bench);
+        prop_assert_eq!(bench.fault(), None);
+    }
+}
+
+/// A schedule of takes, ends and lost answers, without deaths and changes.
+fn simple_step(random: &mut Random, is_bound: bool) -> Step {
+    let at = usize::try_from(random.below(3)).unwrap_or(0);
+    match random.below(12) {
+        0 | 1 if is_bound => Step::WantsBound(at),
+        0..=2 => Step::Wants(at, 1),
+        3 | 4 => Step::Ends(at),
+        5 => Step::LosesAnswer(at),
+        6 => Step::Passes(20),
+        _ => Step::Sends(at),
+    }
+}
+
+/// Returns the first seed whose schedule exceeds the limit or loses permits.
+fn find_fault(mutant: Mutant, is_bound: bool) -> Option<(u64, String)> {
+    (0..200).find_map(|seed| {
+        let mut random = Random::new(seed);
+        let mut bench = Bench::new(mutant, 3, 2);
+        (0..300).find_map(|_| {
+            bench.step(simple_step(&mut random, is_bound));
+            Some((seed, bench.fault()?))
+        })
+    })
+}
+
+#[test]
+fn taking_again_after_a_lost_answer_exceeds_the_limit() {
+    assert_eq!(find_fault(Mutant::None, false), None);
+    assert!(find_fault(Mutant::SendsAgain, false).is_some());
+}
+
+#[test]
+fn giving_again_after_a_lost_answer_exceeds_the_limit() {
+    assert_eq!(find_fault(Mutant::None, true), None);
+    assert!(find_fault(Mutant::SendsAgain, true).is_some());
+}
