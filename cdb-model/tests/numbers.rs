@@ -122,7 +122,7 @@ fn a_patch_writes_single_precision_as_a_document_does() {
 fn forms(number: f64) -> [String; 3] {
     // 17 digits are the most that a double needs.
     [
-        serde_json::to_string(&number).unwrap(),
+        serde_json::to_string(&number).expect("a number"),
         format!("{number:e}"),
         format!("{number:.16e}"),
     ]

@@ -148,7 +148,7 @@ async fn an_error_of_an_import_names_the_file_and_the_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("lines");
     let account = Account::start().await;
-    let fine = r#"{"id":"1","instanceId":"a"}"#;
+    let sound = r#"{"id":"1","instanceId":"a"}"#;
     for (third, expected) in [
         (
             br#"{"id":"2","instanceId":"a""#.as_slice(),
@@ -165,13 +165,13 @@ async fn an_error_of_an_import_names_the_file_and_the_line() {
             "line 3, byte 8: not UTF-8; save the file as UTF-8",
         ),
     ] {
-        let content = [format!("{fine}\n\r\n").as_bytes(), third, b"\n"].concat();
+        let content = [format!("{sound}\n\r\n").as_bytes(), third, b"\n"].concat();
         std::fs::write(&file, content).expect("a file");
         let failed = import(&account, &file, &[]).await;
         assert_eq!(failed.exit, Exit::Usage, "{failed:?}");
         failed.complains(&format!("{}: {expected}", file.display()));
     }
-    std::fs::write(&file, fine).expect("a file");
+    std::fs::write(&file, sound).expect("a file");
     let fault = Fault::once(Effect::error(400, 0)).on(OperationKind::Upsert);
     account.emulator.inject(fault);
     let failed = import(&account, &file, &[]).await;

@@ -537,8 +537,8 @@ impl Call<'_> {
                 if response.status == Status::TOO_LARGE {
                     // The service names no sizes.
                     let bytes = self.request.body.len();
-                    message += &format!(
-                        " (the request has {bytes} bytes; a request, and a document with the properties of the service, have at most {MAX_REQUEST_BYTES})"
+                    message = format!(
+                        "{message} (the request has {bytes} bytes; a request, and a document with the properties of the service, have at most {MAX_REQUEST_BYTES})"
                     );
                 }
                 let error = Error::new(kind, message).with_call(self.details(Some(&response)));

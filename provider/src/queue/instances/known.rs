@@ -586,7 +586,7 @@ mod tests {
             known.note(message, due, Some(answered_at));
         };
         let read = read_at.into_std();
-        note(54, 900, read - ms(600));
+        note(54, 900, (read_at - ms(600)).into_std());
         note(56, 300, read + ms(100));
         let due = known.due_messages((read_at + ms(60)).into_std(), Some(read_at));
         let due: Vec<_> = due
