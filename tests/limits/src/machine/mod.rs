@@ -2,7 +2,7 @@
 //!
 //! [`Runtime`] is the entrance: one per process. It owns the lease, one [`Holder`](holder::Holder) per key, and the
 //! [`Queue`](order::Queue) of waiting items. A holder knows the document of its key only by
-//! [patches](patches) and reads, and never looks at items.
+//! [patches] and reads, and never looks at items.
 //!
 //! **Left out**, with the figure that decided (`cargo run -p cdb-limits-model --release -- table`):
 //! - Standing in line for items that any runtime can run: polls bring such items to the permits, and 50 runtimes use 0.98
