@@ -10,7 +10,7 @@ use crate::exit::{Exit, Failure};
 use crate::output::{Console, counted, short, table};
 use crate::view::instances::Row;
 
-/// The name of an operator whom nothing names.
+/// The operator's name if none is given.
 pub(crate) const UNKNOWN: &str = "unknown";
 
 /// The name of the operator.

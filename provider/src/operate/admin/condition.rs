@@ -140,8 +140,8 @@ fn has_ended(instance: &Instance, before: Option<Timestamp>) -> bool {
     !instance.has_more() && before.is_none_or(is_before)
 }
 
-/// Returns whether messages of this parent alone, or without a parent, start an instance. Nobody knows
-/// the parent of a start that cannot be read, and no turn will take it.
+/// Returns whether messages of this parent alone, or without a parent, start an instance. The
+/// parent of a start that cannot be read is unknown, and no turn takes it.
 fn is_started_by(parent: Option<&str>, rows: &[Row]) -> bool {
     let starts = rows.iter().filter_map(Start::of);
     let (mut parents, mut is_unreadable) = (Vec::new(), false);

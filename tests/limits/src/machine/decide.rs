@@ -268,7 +268,7 @@ impl Holder {
         let count = wanted - own;
         Some(match self.line() {
             Some(line) if line.tat >= floor => (Reserved::Next { floor }, count),
-            // Unused slots before now are nobody's loss.
+            // Unused slots before now have passed.
             _ => (
                 Reserved::Unused { floor },
                 count.max(in_time(burst).unwrap_or(0).min(most)),

@@ -1,7 +1,7 @@
 //! The waiting items of one runtime, and the order in which each acquires its keys.
 //!
 //! An item asks for a key only once the earlier keys are here, and starts once all are. Permits do not wait for it
-//! meanwhile, except for one item per class: the keeper, after a second. It keeps the permits of its
+//! then, except for one item per class: the keeper, after a second. It keeps the permits of its
 //! earlier keys, so items with several used-up keys do not starve. Keepers cannot wait for each other in a circle,
 //! because all runtimes acquire keys in the same order ([`acquisition_order`]).
 

@@ -65,7 +65,7 @@ pub(crate) enum Event<Request, Reply> {
 }
 
 impl<Request, Reply> Event<Request, Reply> {
-    /// Returns the process that an event is for; `None` for one that the service or nobody handles.
+    /// Returns the process that an event is for; `None` for one that no process handles.
     pub(crate) fn recipient(&self) -> Option<Process> {
         match self {
             Self::Answered { to, .. }
