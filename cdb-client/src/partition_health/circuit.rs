@@ -63,8 +63,8 @@ pub(super) struct Known {
     patience: [Patience; Class::ALL.len()],
     /// Until when a request may go on after its deadline.
     goes_on: [Option<Instant>; Class::ALL.len()],
-    /// Until when the work of the partition goes behind that of others.
-    behind_until: Option<Instant>,
+    /// Until when requests of a class go behind those of other partitions.
+    behind_until: [Option<Instant>; Class::ALL.len()],
 }
 
 impl Known {
@@ -74,21 +74,25 @@ impl Known {
             throttled: [Circuit::new(now); Class::ALL.len()],
             patience: [Patience::default(); Class::ALL.len()],
             goes_on: [None; Class::ALL.len()],
-            behind_until: None,
+            behind_until: [None; Class::ALL.len()],
         }
     }
 
-    /// Notes that a request got only answers of 429 for this time.
-    pub(super) fn refused_for(&mut self, time: Duration, now: Instant) {
+    /// Notes that a request of this class got only answers of 429 for this time.
+    pub(super) fn refused_for(&mut self, class: Class, time: Duration, now: Instant) {
         if time >= LEAST_REFUSAL {
             let until = now + (time * BEHIND).min(LONGEST_THROTTLED);
-            self.behind_until = self.behind_until.max(Some(until));
+            let behind_until = &mut self.behind_until[class as usize];
+            *behind_until = (*behind_until).max(Some(until));
         }
     }
 
-    /// Returns for how long the work of the partition goes behind that of others.
-    pub(super) fn behind_for(&self, now: Instant) -> Option<Duration> {
-        let until = self.behind_until.filter(|until| *until > now)?;
+    /// Returns for how long requests of these classes go behind those of other partitions.
+    pub(super) fn behind_for(&self, classes: &[Class], now: Instant) -> Option<Duration> {
+        let ends = classes
+            .iter()
+            .map(|class| self.behind_until[*class as usize]);
+        let until = ends.max().flatten().filter(|until| *until > now)?;
         Some(until - now)
     }
 
@@ -349,13 +353,20 @@ mod tests {
         let now = Instant::now();
         let mut known = Known::new(now);
         for (refused, behind) in [(99, None), (100, Some(400)), (9_000, Some(5_000))] {
-            known.refused_for(Duration::from_millis(refused), now);
-            assert_eq!(known.behind_for(now), behind.map(Duration::from_millis));
+            known.refused_for(Class::Writes, Duration::from_millis(refused), now);
+            assert_eq!(
+                known.behind_for(&[Class::Writes], now),
+                behind.map(Duration::from_millis)
+            );
         }
-        known.refused_for(Duration::from_millis(200), now);
+        known.refused_for(Class::Writes, Duration::from_millis(200), now);
         let later = now + Duration::from_secs(4);
-        assert_eq!(known.behind_for(later), Some(FIRST), "it is not shortened");
-        assert_eq!(known.behind_for(later + FIRST), None);
+        assert_eq!(
+            known.behind_for(&[Class::Writes], later),
+            Some(FIRST),
+            "it is not shortened"
+        );
+        assert_eq!(known.behind_for(&[Class::Writes], later + FIRST), None);
     }
 
     #[tokio::test(start_paused = true)]

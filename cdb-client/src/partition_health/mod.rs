@@ -29,6 +29,9 @@ const SILENT_BEFORE: Duration = Duration::from_millis(100);
 /// takes. Attempts end after this time by default.
 const GOES_ON: Duration = Duration::from_secs(10);
 
+/// The deadline of a read of a partition that has just refused one by 429.
+const REFUSED: Duration = Duration::from_millis(250);
+
 /// What a search sends.
 const SEARCH: &[Class] = &[Class::Queries];
 
@@ -150,12 +153,16 @@ impl PartitionHealth {
     /// Returns for how long work in a partition goes behind that in others: the partition has refused
     /// requests by 429, and another one has not.
     pub(crate) fn behind_for(&self, range: &PhysicalPartitionId) -> Option<Duration> {
+        self.behind(range, WORK)
+    }
+
+    fn behind(&self, range: &PhysicalPartitionId, classes: &[Class]) -> Option<Duration> {
         let now = Instant::now();
         let circuits = self.circuits();
-        let rest = circuits.get(range)?.behind_for(now)?;
+        let rest = circuits.get(range)?.behind_for(classes, now)?;
         let mut known = circuits.values();
         known
-            .any(|known| known.is_closed(WORK) && known.behind_for(now).is_none())
+            .any(|known| known.is_closed(classes) && known.behind_for(classes, now).is_none())
             .then_some(rest)
     }
 
@@ -186,8 +193,10 @@ impl PartitionHealth {
     }
 
     /// Awaits a read of a partition. It has a deadline while other partitions answer: a second, or
-    /// twice the time of a recent slow answer. After the deadline, one such read at a time goes on without
-    /// its caller, because its answer tells a slow partition from a silent one.
+    /// twice the time of a recent slow answer; a quarter of a second after the partition has refused
+    /// such a read by 429, for four times as long as it refused it. After the deadline, one such read
+    /// at a time goes on without its caller, because its answer tells a slow partition from a silent
+    /// one.
     ///
     /// # Errors
     /// When the request fails; [`Unavailable`](ErrorKind::Unavailable) after the deadline.
@@ -197,8 +206,13 @@ impl PartitionHealth {
         class: Class,
         read: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let patience = self.patience(range, class);
-        self.within(range, class, patience, read).await
+        if self.behind(range, &[class]).is_none() {
+            let patience = self.patience(range, class);
+            return self.within(range, class, patience, read).await;
+        }
+        // Its end says nothing: the partition has answered a moment ago.
+        let read = self.before(range, class, REFUSED, read).await;
+        read.unwrap_or_else(|late| Err(late))
     }
 
     /// As [`in_time`](Self::in_time), with this deadline.
@@ -209,19 +223,33 @@ impl PartitionHealth {
         patience: Duration,
         read: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        if !self.others_answer(range, &[]) {
-            return read.await;
-        }
         let sent_at = Instant::now();
+        let read = self.before(range, class, patience, read).await;
+        read.unwrap_or_else(|late| {
+            self.failed(range, sent_at, LONGEST);
+            Err(late)
+        })
+    }
+
+    /// Awaits a read until a deadline, after which the outer result is an error.
+    async fn before<T: Send + 'static>(
+        &self,
+        range: &PhysicalPartitionId,
+        class: Class,
+        deadline: Duration,
+        read: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<Result<T>> {
+        if !self.others_answer(range, &[]) {
+            return Ok(read.await);
+        }
         let mut read = Box::pin(read);
-        if let Ok(answered) = timeout(patience, &mut read).await {
-            return answered;
+        if let Ok(answered) = timeout(deadline, &mut read).await {
+            return Ok(answered);
         }
         if self.lets_go_on(range, class) {
             tokio::spawn(timeout(GOES_ON, read));
         }
-        self.failed(range, sent_at, LONGEST);
-        let message = format!("physical partition {range} did not answer within {patience:?}");
+        let message = format!("physical partition {range} did not answer within {deadline:?}");
         Err(Error::new(ErrorKind::Unavailable, message))
     }
 
@@ -329,7 +357,7 @@ impl PartitionHealth {
         let backoff = self.circuits().get_mut(range).and_then(|known| {
             known.answered(class, took, is_throttled, now);
             let since = refused_since?;
-            known.refused_for(now - since, now);
+            known.refused_for(class, now - since, now);
             is_throttled.then(|| known.refused(class, since, now))?
         });
         if let Some(backoff) = backoff
@@ -620,6 +648,25 @@ mod tests {
                     .all(|rest| rest.is_none())
             );
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_partition_that_refused_a_query_is_awaited_briefly_and_is_not_silent() {
+        let (health, all) = (Arc::new(health(&["0", "1"])), ids(&["0", "1"]));
+        let refused_since = Some(Instant::now());
+        tokio::time::advance(FIRST / 2).await;
+        health.answered(&all[1], QUERIES, Duration::ZERO, true, refused_since);
+        for (range, deadline) in [(&all[1], REFUSED), (&all[0], FIRST), (&all[1], REFUSED)] {
+            let sent_at = Instant::now();
+            let late = answered_after(health.clone(), FIRST * 2);
+            assert!(health.in_time(range, QUERIES, late).await.is_err());
+            assert_eq!((range, sent_at.elapsed()), (range, deadline));
+            assert!(!health.is_silent(&all[1]));
+            health.answered(&all[0], QUERIES, Duration::ZERO, false, None);
+        }
+        tokio::time::advance(FIRST * 2).await;
+        let slow = answered_after(health.clone(), FIRST / 2);
+        assert!(health.in_time(&all[1], QUERIES, slow).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
