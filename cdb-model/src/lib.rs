@@ -82,6 +82,7 @@ mod partition;
 mod partition_key;
 mod patch;
 mod patch_condition;
+mod patch_entry;
 mod path;
 mod policy;
 mod prepare;
@@ -123,6 +124,7 @@ pub use partition_key::{
     PartitionKeyValue,
 };
 pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
+pub use patch_entry::EntryPath;
 pub use path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use policy::{
     CompositeIndexPath, ComputedProperty, ExcludedPath, FullTextIndex, FullTextPath,

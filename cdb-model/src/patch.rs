@@ -80,7 +80,7 @@ pub enum PatchOperation {
     /// Adds to a number.
     Incr {
         /// The path.
-        path: &'static str,
+        path: Cow<'static, str>,
         /// The amount.
         value: i64,
     },
@@ -253,15 +253,21 @@ impl<D: Document, T> Patch<D, T> {
 
     /// Adds an operation with a serialized value.
     fn with_value(
-        mut self,
+        self,
         path: &'static str,
         value: serde_json::Result<Value>,
         operation: impl FnOnce(Value) -> PatchOperation,
     ) -> Self {
-        match value {
-            Ok(value) => self.operations.push(operation(value)),
-            Err(error) => {
-                self.invalid.get_or_insert(ValueError::new(path, &error));
+        let value = value.map_err(|error| ValueError::new(path, &error));
+        self.change(value.map(operation))
+    }
+
+    /// Adds an operation, unless its value is invalid.
+    pub(crate) fn change(mut self, operation: Result<PatchOperation, ValueError>) -> Self {
+        match operation {
+            Ok(operation) => self.operations.push(operation),
+            Err(invalid) => {
+                self.invalid.get_or_insert(invalid);
             }
         }
         self
@@ -363,7 +369,7 @@ impl<D: Document, T> Patch<D, T> {
         let fits = bound.map(|bound| path.leaves_room(bound.saturating_sub(by), by));
         let path = path.pointer();
         let incremented = self.with_value(path, numbers::to_value(by), |_| PatchOperation::Incr {
-            path,
+            path: path.into(),
             value: by,
         });
         match fits {

@@ -1,6 +1,8 @@
 //! Generated documents with fields of all kinds, to compare queries with the same computation in
 //! Rust.
 
+use std::collections::BTreeMap;
+
 use cdb_client::ContainerClient;
 use cdb_model::{BulkBatch, Container, Document};
 use serde::{Deserialize, Serialize};
@@ -22,6 +24,7 @@ pub(crate) struct Product {
     pub(crate) price_cents: u64,
     pub(crate) weight: f64,
     pub(crate) stock_change: i64,
+    pub(crate) stock: BTreeMap<String, i64>,
     /// Null if there is none.
     pub(crate) rating: Option<u32>,
     /// Missing if there is none.
@@ -99,6 +102,7 @@ pub(crate) fn product(number: u64, random: &mut Numbers) -> Product {
         price_cents: random.below(1_000),
         // Multiples of a quarter are summed without rounding, in any order.
         weight: f64::from(u32::try_from(random.below(4_000)).unwrap()) / 4.0,
+        stock: BTreeMap::new(),
         stock_change: i64::try_from(random.below(200)).unwrap() - 100,
         rating: random
             .chance()

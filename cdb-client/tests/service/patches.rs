@@ -5,13 +5,17 @@ use cdb_model::{Document, Patch, PatchError, Timestamp};
 use crate::account::Account;
 use crate::catalog::{Numbers, Product, WORDS, product, stocked};
 
+fn is_name(word: &str) -> bool {
+    !word.is_empty() && !word.contains(['/', '~'])
+}
+
 /// Adds a generated change to the patch, and makes the same change in Rust.
 fn change(patch: Patch<Product>, changed: &mut Product, random: &mut Numbers) -> Patch<Product> {
     let word = random.one_of(&WORDS).to_owned();
     let number = u32::try_from(random.below(100)).unwrap();
     let tags = u64::try_from(changed.tags.len()).unwrap();
     let at = usize::try_from(random.below(tags + 1)).unwrap();
-    match random.below(8) {
+    match random.below(11) {
         0 => {
             changed.title.clone_from(&word);
             patch.set(Product::TITLE, word)
@@ -39,6 +43,17 @@ fn change(patch: Patch<Product>, changed: &mut Product, random: &mut Numbers) ->
         6 => {
             changed.origin.batches.push(number);
             patch.append(Product::ORIGIN_BATCHES, number)
+        }
+        7 if is_name(&word) => {
+            changed.stock.insert(word.clone(), number.into());
+            patch.set_entry(&Product::STOCK.entry(word), i64::from(number))
+        }
+        8 if is_name(&word) => {
+            *changed.stock.entry(word.clone()).or_default() += i64::from(number);
+            patch.incr_entry(&Product::STOCK.entry(word), number.into())
+        }
+        9 if changed.stock.remove(&word).is_some() => {
+            patch.remove_entry(&Product::STOCK.entry(word))
         }
         _ => {
             changed.stock_change += i64::from(number);
@@ -107,6 +122,54 @@ async fn a_change_of_a_missing_element_or_path_is_refused_as_a_whole() {
         .unwrap()
         .unwrap();
     assert_eq!(found.document, product);
+}
+
+#[tokio::test]
+async fn the_conditions_of_entries_hold_for_entries_that_exist() {
+    let account = Account::new().await;
+    let (catalog, _) = stocked(&account, 0, 0).await;
+    let mut product = product(1, &mut Numbers(1));
+    product.stock.insert("a lamp, \"red\"".to_owned(), 3);
+    catalog.run(product.create()).await.unwrap();
+    let (partition, key) = (product.partition_key(), product.key());
+    let (lamp, chair) = (
+        Product::STOCK.entry("a lamp, \"red\""),
+        Product::STOCK.entry("chair"),
+    );
+    let patch = || Patch::<Product>::new().incr_entry(&lamp, 0);
+    for (patch, holds) in [
+        (patch().when_entry_eq(&lamp, 3), true),
+        (patch().when_entry_eq(&lamp, 2), false),
+        (patch().when_entry_ge(&lamp, 3), true),
+        (patch().when_entry_ge(&lamp, 4), false),
+        (patch().when_no_entry(&lamp), false),
+        (patch().when_no_entry(&chair), true),
+        (patch().when_entry_eq(&chair, 0), false),
+        (patch().when_entry_ge(&chair, 0), false),
+    ] {
+        let sent = catalog.run(patch.at(key.in_partition(&partition))).await;
+        match sent {
+            Ok(_) => assert!(holds, "{patch:?}"),
+            Err(error) => assert!(
+                error.is_precondition_failed() && !holds,
+                "{patch:?}: {error}"
+            ),
+        }
+    }
+    let missing = Patch::<Product>::new().remove_entry(&chair);
+    let error = catalog.run(missing.at(key.in_partition(&partition))).await;
+    let status = error.unwrap_err().status().map(|status| status.code);
+    assert_eq!(status, Some(400));
+}
+
+#[test]
+fn names_of_entries_that_a_path_cannot_have_are_refused() {
+    for name in ["", "a/b", "~"] {
+        let patch = Patch::<Product>::new().incr_entry(&Product::STOCK.entry(name), 1);
+        let error = patch.body(Timestamp::default()).unwrap_err();
+        assert!(matches!(error, PatchError::Value(_)), "{error}");
+        assert!(error.to_string().contains("no name of an entry"), "{error}");
+    }
 }
 
 #[test]
