@@ -1,11 +1,11 @@
 //! The protocol as an algorithm of the simulation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::machine::{
     Answer, ItemId, Key, LeaseAnswer, LeaseDocument, LeaseRequest, Line, Message, Origin, Reply,
-    Request, Rule, Runtime, RuntimeId, Time, Waiting, acquisition_order,
+    Request, Rule, Runtime, RuntimeId, Time, Turns, Waiting, acquisition_order,
 };
 use crate::world::{Algorithm, Ended, Item};
 
@@ -26,9 +26,34 @@ pub(crate) struct Named<T> {
 /// The protocol in one process. Mutants, to show what a part is for: without `ORDERED`, items acquire their keys in the
 /// order in which the scenario names them; without `LINE`, bound items do not stand in line.
 #[derive(Debug)]
-pub(crate) struct Protocol<const ORDERED: bool = true, const LINE: bool = true>(Runtime);
+pub(crate) struct Protocol<const ORDERED: bool = true, const LINE: bool = true> {
+    runtime: Runtime,
+    turns: Turns,
+    rules: BTreeMap<Key, Rule>,
+    items: HashMap<ItemId, Waiting>,
+}
 
 impl<const ORDERED: bool, const LINE: bool> Protocol<ORDERED, LINE> {
+    fn rule(&self, key: &Key) -> Rule {
+        self.rules.get(key).copied().unwrap_or_default()
+    }
+
+    fn rules(&self, keys: &[Key]) -> Vec<Rule> {
+        keys.iter().map(|key| self.rule(key)).collect()
+    }
+
+    fn sorted(&self, keys: &[Key]) -> Arc<[Key]> {
+        if ORDERED {
+            acquisition_order(
+                keys.iter()
+                    .map(|key| (key.clone(), self.rule(key)))
+                    .collect(),
+            )
+        } else {
+            keys.into()
+        }
+    }
+
     fn reply(request: &Named<Message>, answer: Answer, lease: LeaseAnswer) -> Named<Reply> {
         let is = match &request.is {
             Message::Line(key, _) => Reply::Line(key.clone(), answer),
@@ -47,15 +72,40 @@ impl<const ORDERED: bool, const LINE: bool> Algorithm for Protocol<ORDERED, LINE
     type Store = Store;
 
     fn new(name: &str) -> Self {
-        Self(Runtime::new(name))
+        Self {
+            runtime: Runtime::new(name),
+            turns: Turns::default(),
+            rules: BTreeMap::new(),
+            items: HashMap::new(),
+        }
     }
 
     fn set_rule(&mut self, key: &Key, rule: Rule, now: Time) {
-        self.0.set_rule(key, rule, now);
+        self.rules.insert(key.clone(), rule);
+        let running: Vec<_> = self
+            .items
+            .keys()
+            .copied()
+            .filter(|item| self.runtime.is_running(*item))
+            .collect();
+        let rules = &self.rules;
+        let rule_of = |key: &Key| rules.get(key).copied().unwrap_or_default();
+        self.runtime.set_rules(true, &rule_of, now);
+        let mut items: Vec<_> = self.items.values().cloned().collect();
+        items.sort_by_key(|waiting| waiting.item);
+        for mut waiting in items {
+            waiting.keys = self.sorted(&waiting.keys);
+            let rules = self.rules(&waiting.keys);
+            if running.contains(&waiting.item) {
+                self.runtime.start(waiting.item, &waiting.keys, &rules, now);
+            } else {
+                self.runtime.add(&waiting, &rules, now);
+            }
+            self.items.insert(waiting.item, waiting);
+        }
     }
 
     fn add(&mut self, item: &Item, is_found: bool, spread: u64, now: Time) {
-        let keys = item.keys.iter().map(|key| (key.clone(), self.0.rule(key)));
         let origin = match (is_found, item.is_bound) {
             (_, true) if LINE => Origin::Bound,
             (true, false) => Origin::Found,
@@ -63,47 +113,62 @@ impl<const ORDERED: bool, const LINE: bool> Algorithm for Protocol<ORDERED, LINE
         };
         let waiting = Waiting {
             item: item.id,
-            keys: if ORDERED {
-                acquisition_order(keys.collect())
-            } else {
-                item.keys.iter().cloned().collect()
-            },
+            keys: self.sorted(&item.keys),
             priority: item.priority,
-            share: item.share.clone(),
+            tag: item
+                .share
+                .as_ref()
+                .map_or(0, |share| self.turns.tag(share, item.priority)),
             due: item.born,
             origin,
             spread,
         };
-        self.0.add(&waiting, now);
+        if self.items.insert(item.id, waiting.clone()).is_none() {
+            self.runtime.add(&waiting, &self.rules(&waiting.keys), now);
+        }
     }
 
     fn knows(&self, item: ItemId) -> bool {
-        self.0.knows(item)
+        self.items.contains_key(&item)
     }
 
     fn remove(&mut self, item: ItemId, now: Time) {
-        self.0.remove(item, now);
+        if self.runtime.is_waiting(item) {
+            self.items.remove(&item);
+            self.runtime.remove(item, now);
+        }
     }
 
     fn pick(&mut self, now: Time) -> Option<ItemId> {
-        self.0.pick(now)
+        let first = self.runtime.first_of_each(&mut |_| true, now);
+        let mut next = first.range(self.turns.first()..).chain(&first);
+        let (priority, rank) = next.next()?;
+        let keys = self.items.get(&rank.item)?.keys.clone();
+        self.runtime
+            .start(rank.item, &keys, &self.rules(&keys), now);
+        self.turns.reached(*priority, rank.tag);
+        self.turns
+            .took_turn(*priority, |lower| first.contains_key(&lower));
+        Some(rank.item)
     }
 
     fn may_start(&self, item: ItemId, now: Time) -> bool {
-        self.0.may_start(item, now)
+        self.runtime.may_begin(item, now)
     }
 
     fn not_started(&mut self, item: ItemId, now: Time) {
-        self.0.not_started(item, now);
+        self.items.remove(&item);
+        self.runtime.not_begun(item, now);
     }
 
     fn ended(&mut self, item: ItemId, now: Time) {
-        self.0.ended(item, now);
+        self.items.remove(&item);
+        self.runtime.ended(item, now);
     }
 
     fn requests(&mut self, room: usize, now: Time) -> Vec<Self::Request> {
-        let messages = self.0.messages(room, now);
-        let by = self.0.id();
+        let messages = self.runtime.messages(room, now);
+        let by = self.runtime.id();
         messages
             .into_iter()
             .map(|is| Named { by: by.clone(), is })
@@ -111,31 +176,32 @@ impl<const ORDERED: bool, const LINE: bool> Algorithm for Protocol<ORDERED, LINE
     }
 
     fn answer(&mut self, reply: Self::Reply, now: Time) {
-        if reply.by == *self.0.id() {
-            self.0.on(reply.is, now);
+        if reply.by == *self.runtime.id() {
+            self.runtime.on(reply.is, now);
         }
     }
 
     fn found_ended(&mut self, ended: &Ended) {
-        self.0.found_ended(&ended.id, ended.until, ended.is_dead);
+        self.runtime
+            .found_ended(&ended.id, ended.until, ended.is_dead);
     }
 
     fn locked_until(&self) -> Option<Time> {
-        self.0.locked_until()
+        (!self.rules.is_empty()).then(|| self.runtime.locked_until())
     }
 
     fn wake_at(&self) -> Option<Time> {
-        self.0.wake_at()
+        self.runtime.wake_at()
     }
 
     fn tick(&mut self, now: Time) {
-        self.0.tick(now);
+        self.runtime.tick(now);
     }
 
     fn document(request: &Self::Request) -> Key {
         match &request.is {
             Message::Line(key, _) => key.clone(),
-            Message::Lease(LeaseRequest::Renew(id, _) | LeaseRequest::Fence(id, _)) => {
+            Message::Lease(LeaseRequest::Renew { id, .. } | LeaseRequest::Fence(id, _)) => {
                 format!("lease {id}").into()
             }
         }
@@ -209,7 +275,7 @@ impl Store {
     }
 
     fn serve_lease(&mut self, request: &LeaseRequest) -> LeaseAnswer {
-        let (LeaseRequest::Renew(id, _) | LeaseRequest::Fence(id, _)) = request;
+        let (LeaseRequest::Renew { id, .. } | LeaseRequest::Fence(id, _)) = request;
         match LeaseDocument::apply(self.leases.get(id), request) {
             Some(after) => {
                 self.leases.insert(id.clone(), after);

@@ -1,11 +1,10 @@
-//! Prints the figures of today's algorithm and of the protocol.
+//! Prints the figures of the protocol.
 
 use std::time::Duration;
 
 use crate::cases;
 use crate::judge::{Outcome, Report};
 use crate::protocol::Protocol;
-use crate::today::Today;
 use crate::world::{Algorithm, Scenario, run, secs};
 
 /// A row: a scenario, and the figure that its promise is about.
@@ -13,7 +12,7 @@ type Figure = fn(&Report) -> String;
 
 /// Prints the table.
 pub fn print_table() {
-    println!("| case | today | new |\n|---|---|---|");
+    println!("| case | figure |\n|---|---|");
     let used: Figure = |report| format!("{} ended, share {:.2}", report.ended(), report.share());
     for trip in [20, 150, 400] {
         row(&cases::long_activities(trip), used);
@@ -58,7 +57,7 @@ pub fn print_table() {
     let fourth: Figure = |report| format!("fourth {}", shown(cases::fourth_bound(report)));
     row(&flood, fourth);
     println!(
-        "| the same without the line | | {} |",
+        "| the same without the line | {} |",
         cell::<Protocol<true, false>>(&flood, fourth)
     );
     storms();
@@ -89,15 +88,15 @@ fn storms() {
         violations += cases::excused(&report).len();
         left += scenario.items.len() - report.ended();
     }
-    println!("| 200 storms of faults | | {violations} promises broken, {left} items left |");
+    println!("| 200 storms of faults | {violations} promises broken, {left} items left |");
 }
 
 fn row(scenario: &Scenario, figure: Figure) {
-    let (today, new) = (
-        cell::<Today>(scenario, figure),
-        cell::<Protocol>(scenario, figure),
+    println!(
+        "| {} | {} |",
+        scenario.name,
+        cell::<Protocol>(scenario, figure)
     );
-    println!("| {} | {today} | {new} |", scenario.name);
 }
 
 /// Returns the figure, the violations and the requests per start.

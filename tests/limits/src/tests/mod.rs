@@ -1,9 +1,7 @@
-//! Tests of the model: properties of the pure machine, worlds for each promise, and today's algorithm, in which the
-//! judge must find the known violations.
+//! Tests of the model: properties of the pure machine and worlds for each promise.
 
 mod bench;
 mod faults;
 mod keys;
 mod promises;
 mod properties;
-mod today;

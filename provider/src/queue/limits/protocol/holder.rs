@@ -184,6 +184,12 @@ impl Holder {
         self.note_unused(now);
     }
 
+    /// Counts no item any more.
+    pub(crate) fn release_all(&mut self, now: Time) {
+        self.used = 0;
+        self.note_unused(now);
+    }
+
     /// Returns when to call [`Holder::next`] again, if nothing happens before.
     pub(crate) fn wake_at(&self) -> Option<Time> {
         self.wake_at

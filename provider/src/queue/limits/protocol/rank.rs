@@ -47,25 +47,50 @@ impl Rank {
     }
 }
 
+/// The key and the weight of a fair share.
+pub(crate) type Share = (Key, u32);
+
+/// Returns the distance between two tags of a share.
+fn step(share: &Share) -> u64 {
+    STEP / u64::from(share.1.max(1))
+}
+
 /// The tags of shares, and the turns of priorities.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
+    /// The last tag of each share.
     last: HashMap<(Key, Priority), u64>,
+    /// The tag of the item of each priority that was started last.
     reached: BTreeMap<Priority, u64>,
     passed_over: BTreeMap<Priority, u32>,
 }
 
 impl Turns {
     /// Returns the tag of an item that begins to wait.
-    pub(crate) fn tag(&mut self, share: Option<&(Key, u32)>, priority: Priority) -> u64 {
+    pub(crate) fn tag(&mut self, share: &Share, priority: Priority) -> u64 {
         let reached = self.reached.get(&priority).copied().unwrap_or_default();
-        let Some((key, weight)) = share else {
-            return reached;
-        };
-        let last = self.last.entry((key.clone(), priority));
-        let step = STEP / u64::from((*weight).max(1));
-        let tag = last.and_modify(|last| *last = reached.max(*last + step));
+        let last = self.last.entry((share.0.clone(), priority));
+        let tag = last.and_modify(|last| *last = reached.max(*last + step(share)));
         *tag.or_insert(reached)
+    }
+
+    /// Takes back the tag of an item that is not started. Only the last one of a share can be.
+    pub(crate) fn untag(&mut self, share: &Share, priority: Priority, tag: u64) {
+        if let Some(last) = self.last.get_mut(&(share.0.clone(), priority))
+            && *last == tag
+        {
+            *last = tag.saturating_sub(step(share));
+        }
+    }
+
+    /// Notes that no item waits. All shares start again without tags.
+    pub(crate) fn nothing_waits(&mut self) {
+        self.last.clear();
+    }
+
+    /// Forgets everything: the rules have changed.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
     }
 
     /// Returns the priority to begin with. Items of a higher one would delay all others.
@@ -76,13 +101,18 @@ impl Turns {
         lower.into_iter().find(has_waited).unwrap_or(Priority::High)
     }
 
-    /// Notes the start of an item, and which lower priorities could have started one instead.
-    pub(crate) fn started(&mut self, rank: Rank, could_start: impl Fn(Priority) -> bool) {
-        let reached = self.reached.entry(rank.priority).or_default();
-        *reached = rank.tag.max(*reached);
-        self.passed_over.remove(&rank.priority);
+    /// Notes the tag of an item that is started. Shares of other priorities do not go on: they would wait for the
+    /// turns that they have already had.
+    pub(crate) fn reached(&mut self, priority: Priority, tag: u64) {
+        let reached = self.reached.entry(priority).or_default();
+        *reached = tag.max(*reached);
+    }
+
+    /// Notes the turn of a priority, and which lower ones could have started an item instead.
+    pub(crate) fn took_turn(&mut self, priority: Priority, could_start: impl Fn(Priority) -> bool) {
+        self.passed_over.remove(&priority);
         for lower in Priority::ALL {
-            if lower > rank.priority && could_start(lower) {
+            if lower > priority && could_start(lower) {
                 *self.passed_over.entry(lower).or_insert(0) += 1;
             }
         }

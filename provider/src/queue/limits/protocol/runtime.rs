@@ -5,11 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::class::{Holders, release};
 use super::holder::{Answer, Holder, Request};
 use super::lease::{Lease, LeaseAnswer, LeaseRequest, Standing};
 use super::order::{Queue, Waiting};
+use super::rank::{Priority, Rank};
 use super::rule::Rule;
 use super::slots::is_usable;
 use super::timers::Timers;
@@ -42,14 +44,15 @@ pub(crate) struct Runtime {
     id: RuntimeId,
     /// How often the process was fenced.
     generation: u32,
+    /// Whether there are limits. Without any, nothing is sent.
+    is_limited: bool,
     lease: Lease,
-    rules: HashMap<Key, Rule>,
     holders: Holders,
     queue: Queue,
     running: HashMap<ItemId, Running>,
     /// The runtimes that this process, or another one, has fenced.
     dead: BTreeSet<RuntimeId>,
-    /// The ended leases that a poll has found.
+    /// The ended leases that this process has seen.
     to_fence: BTreeMap<RuntimeId, Time>,
     /// The keys to look at.
     touched: BTreeSet<Key>,
@@ -61,8 +64,8 @@ impl Runtime {
         Self {
             id: name.into(),
             generation: 0,
+            is_limited: false,
             lease: Lease::new(),
-            rules: HashMap::new(),
             holders: Holders::new(),
             queue: Queue::default(),
             running: HashMap::new(),
@@ -77,51 +80,65 @@ impl Runtime {
         &self.id
     }
 
-    /// Returns the time beyond which locks of limited activities are not renewed; `None` without limits.
-    pub(crate) fn locked_until(&self) -> Option<Time> {
-        (!self.rules.is_empty()).then(|| self.lease.until())
+    /// Returns the time beyond which locks of limited items are not taken or renewed.
+    pub(crate) fn locked_until(&self) -> Time {
+        self.lease.until()
     }
 
-    /// Applies the rules. What runs already is counted.
-    pub(crate) fn set_rule(&mut self, key: &Key, rule: Rule, now: Time) {
-        self.rules.insert(key.clone(), rule);
-        let rules = &self.rules;
-        let rule_of = |key: &Key| rules.get(key).copied().unwrap_or_default();
-        self.queue.sort_keys(&rule_of, &mut self.holders, now);
-        self.touched.extend(self.holders.keys().cloned());
-        if let Some(holder) = self.holders.get_mut(key) {
-            holder.set_rule(rule);
-        }
-        self.touch(key);
+    /// Sets the longest time for which an item is locked, which the lease has to outlast.
+    pub(crate) fn outlast(&mut self, lock: Duration) {
+        self.lease.outlast(lock);
     }
 
-    pub(crate) fn rule(&self, key: &Key) -> Rule {
-        self.rules.get(key).copied().unwrap_or_default()
-    }
-
-    /// Adds a waiting item.
-    pub(crate) fn add(&mut self, waiting: &Waiting, now: Time) {
-        for key in &*waiting.keys {
-            let rule = self.rule(key);
-            let new = || Holder::new(self.id.clone(), rule);
-            self.holders.entry(key.clone()).or_insert_with(new);
+    /// Applies changed rules. All items are forgotten: the owner adds and starts them again, because their keys, or
+    /// the order of these, may have changed.
+    pub(crate) fn set_rules(
+        &mut self,
+        is_limited: bool,
+        rule_of: &dyn Fn(&Key) -> Rule,
+        now: Time,
+    ) {
+        self.is_limited = is_limited;
+        self.queue.clear();
+        for (key, holder) in &mut self.holders {
+            holder.set_rule(rule_of(key));
+            holder.release_all(now);
             self.touched.insert(key.clone());
+        }
+        self.running.clear();
+    }
+
+    /// Adds an item that waits for its `keys`, each with its rule, in the order of acquisition.
+    pub(crate) fn add(&mut self, waiting: &Waiting, rules: &[Rule], now: Time) {
+        for (key, rule) in waiting.keys.iter().zip(rules) {
+            self.hold(key, *rule);
         }
         self.queue.add(waiting, now);
     }
 
-    pub(crate) fn knows(&self, item: ItemId) -> bool {
-        self.queue.contains(item) || self.running.contains_key(&item)
+    fn hold(&mut self, key: &Key, rule: Rule) {
+        let new = || Holder::new(self.id.clone(), rule);
+        let holder = self.holders.entry(key.clone()).or_insert_with(new);
+        holder.set_rule(rule);
+        self.touched.insert(key.clone());
     }
 
-    /// Removes an item that another runtime has.
+    pub(crate) fn is_waiting(&self, item: ItemId) -> bool {
+        self.queue.contains(item)
+    }
+
+    pub(crate) fn is_running(&self, item: ItemId) -> bool {
+        self.running.contains_key(&item)
+    }
+
+    /// Removes an item that waits no longer.
     pub(crate) fn remove(&mut self, item: ItemId, now: Time) {
         if let Some(keys) = self.queue.remove(item, &mut self.holders, now) {
             keys.iter().for_each(|key| self.touch(key));
         }
     }
 
-    /// Notes leases that have ended, as a poll has found them.
+    /// Notes a lease that has ended.
     pub(crate) fn found_ended(&mut self, id: &RuntimeId, until: Time, is_dead: bool) {
         if *id == self.id {
             return;
@@ -133,27 +150,39 @@ impl Runtime {
         }
     }
 
-    /// Returns the next item to start, with the permits of all its keys.
-    pub(crate) fn pick(&mut self, now: Time) -> Option<ItemId> {
+    /// Returns the first accepted item of each priority that has the permits of all its keys.
+    pub(crate) fn first_of_each(
+        &mut self,
+        accepts: &mut dyn FnMut(ItemId) -> bool,
+        now: Time,
+    ) -> BTreeMap<Priority, Rank> {
         let is_leased = self.lease.is_valid(now);
-        let start = self.queue.pick(&mut self.holders, is_leased, now)?;
-        start.keys.iter().for_each(|key| self.touch(key));
-        let (item, keys, slots) = (start.item, start.keys, start.slots);
-        self.running.insert(item, Running { keys, slots });
-        Some(item)
+        let holders = &mut self.holders;
+        self.queue.first_of_each(holders, is_leased, accepts, now)
     }
 
-    /// Returns whether a picked item may start now. Its lock may have come too late for its slots.
-    pub(crate) fn may_start(&self, item: ItemId, now: Time) -> bool {
+    /// Notes the start of an item. It counts from now on, also if its keys have no permit left.
+    pub(crate) fn start(&mut self, item: ItemId, keys: &Arc<[Key]>, rules: &[Rule], now: Time) {
+        for (key, rule) in keys.iter().zip(rules) {
+            self.hold(key, *rule);
+        }
+        let slots = self.queue.start(item, keys, &mut self.holders, now);
+        keys.iter().for_each(|key| self.touch(key));
+        let keys = keys.clone();
+        self.running.insert(item, Running { keys, slots });
+    }
+
+    /// Returns whether an item that was started may begin now. Its lock may have come too late for its slots.
+    pub(crate) fn may_begin(&self, item: ItemId, now: Time) -> bool {
         let is_leased = self.lease.is_valid(now);
         let running = self.running.get(&item);
         let is_usable =
             |running: &Running| running.slots.iter().all(|(_, slot)| is_usable(*slot, now));
-        running.is_some_and(|running| running.keys.is_empty() || is_leased && is_usable(running))
+        running.is_none_or(|running| running.keys.is_empty() || is_leased && is_usable(running))
     }
 
-    /// Notes that a picked item did not start: its slots are for others.
-    pub(crate) fn not_started(&mut self, item: ItemId, now: Time) {
+    /// Notes that an item has not begun after all: its slots are for others.
+    pub(crate) fn not_begun(&mut self, item: ItemId, now: Time) {
         let running = self.running.get_mut(&item);
         for (key, slot) in running
             .map(|running| std::mem::take(&mut running.slots))
@@ -186,7 +215,7 @@ impl Runtime {
                 }
                 self.touch(&key);
             }
-            Reply::Lease(LeaseRequest::Renew(..), answer) => {
+            Reply::Lease(LeaseRequest::Renew { .. }, answer) => {
                 if self.lease.on(answer, now) == Standing::Fenced {
                     self.restart();
                 }
@@ -194,7 +223,7 @@ impl Runtime {
             }
             Reply::Lease(LeaseRequest::Fence(id, until), answer) => match answer {
                 LeaseAnswer::Written => self.found_ended(&id, until, true),
-                // A refused one was renewed; the next poll tells.
+                // A refused one was renewed; the next look tells.
                 LeaseAnswer::Refused | LeaseAnswer::Lost => {}
             },
         }
@@ -203,9 +232,9 @@ impl Runtime {
     /// Begins again with a new name and without permits.
     fn restart(&mut self) {
         self.generation += 1;
-        let name = self.id.split('+').next().unwrap_or_default();
-        self.id = format!("{name}+{}", self.generation).into();
-        self.lease = Lease::new();
+        let name = self.id.split('.').next().unwrap_or_default();
+        self.id = format!("{name}.{}", self.generation).into();
+        self.lease = self.lease.anew();
         self.running.clear();
         self.queue.forget_kept();
         for (key, holder) in &mut self.holders {
@@ -217,13 +246,10 @@ impl Runtime {
     /// Returns the requests that are due, with `room` for more running items.
     pub(crate) fn messages(&mut self, room: usize, now: Time) -> Vec<Message> {
         let mut messages = Vec::new();
-        if self.rules.is_empty() {
+        if !self.is_limited {
             return messages;
         }
-        let renewal = self
-            .lease
-            .renew(now)
-            .map(|until| LeaseRequest::Renew(self.id.clone(), until));
+        let renewal = self.lease.renew(&self.id, now);
         let fences = std::mem::take(&mut self.to_fence).into_iter();
         let fences = fences.map(|(id, until)| LeaseRequest::Fence(id, until));
         messages.extend(renewal.into_iter().chain(fences).map(Message::Lease));
@@ -249,9 +275,14 @@ impl Runtime {
         Some(Message::Line(key.clone(), request?))
     }
 
+    /// Returns whether [`Runtime::messages`] may have something to send.
+    pub(crate) fn is_touched(&self) -> bool {
+        self.is_limited && !(self.touched.is_empty() && self.to_fence.is_empty())
+    }
+
     /// Returns when to ask for messages and items again.
     pub(crate) fn wake_at(&self) -> Option<Time> {
-        let lease = self.lease.next().filter(|_| !self.rules.is_empty());
+        let lease = self.lease.next().filter(|_| self.is_limited);
         self.timers.next().into_iter().chain(lease).min()
     }
 

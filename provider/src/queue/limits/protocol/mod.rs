@@ -37,7 +37,7 @@ pub(crate) use holder::{Answer, Request};
 pub(crate) use holder::{Holder, Want};
 pub(crate) use lease::{LeaseAnswer, LeaseDocument, LeaseRequest};
 pub(crate) use order::{Origin, Waiting, acquisition_order};
-pub(crate) use rank::{Priority, Rank, Turns};
+pub(crate) use rank::{Priority, Rank, Share, Turns};
 pub(crate) use rule::Rule;
 pub(crate) use runtime::{Message, Reply, Runtime};
 

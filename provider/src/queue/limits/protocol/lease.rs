@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use super::{RuntimeId, Time};
 
-/// The term of a lease: an activity lock (30 s), a renewal (10 s) and a margin (5 s).
-const TERM: Duration = Duration::from_secs(45);
+/// The term of a lease without the lock of an item: a renewal and 5 s. Locks of 30 s are renewed in time.
+const TERM: Duration = Duration::from_secs(15);
+const LOCK: Duration = Duration::from_secs(30);
 const RENEWED: Duration = Duration::from_secs(10);
 /// The pause after a renewal without an answer.
 const RETRIED: Duration = Duration::from_millis(500);
@@ -28,8 +29,13 @@ pub(crate) struct LeaseDocument {
 /// A conditional write of a lease. Both are idempotent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LeaseRequest {
-    /// Sets the end, and creates a missing lease. Condition: not dead.
-    Renew(RuntimeId, Time),
+    /// Sets the end. Condition: not dead. Only the first one creates a missing lease: the permits of a lease that
+    /// has expired long ago are not those of its process any more.
+    Renew {
+        id: RuntimeId,
+        until: Time,
+        is_first: bool,
+    },
     /// Marks the lease of another runtime as dead. Condition: the end is the one that was seen.
     Fence(RuntimeId, Time),
 }
@@ -53,6 +59,9 @@ pub(crate) enum Standing {
 /// The lease of this process.
 #[derive(Debug)]
 pub(crate) struct Lease {
+    /// Beyond the longest lock of an item.
+    term: Duration,
+    is_first: bool,
     until: Time,
     asked_until: Option<Time>,
     renew_at: Time,
@@ -61,10 +70,25 @@ pub(crate) struct Lease {
 impl Lease {
     pub(crate) fn new() -> Self {
         Self {
+            term: TERM + LOCK,
+            is_first: true,
             until: Time::ZERO,
             asked_until: None,
             renew_at: Time::ZERO,
         }
+    }
+
+    /// Returns the lease of the process under a new name.
+    pub(crate) fn anew(&self) -> Self {
+        Self {
+            term: self.term,
+            ..Self::new()
+        }
+    }
+
+    /// Makes the term longer than this lock.
+    pub(crate) fn outlast(&mut self, lock: Duration) {
+        self.term = self.term.max(lock + TERM);
     }
 
     /// Returns whether an item may start now.
@@ -77,13 +101,18 @@ impl Lease {
         self.until
     }
 
-    /// Returns the end to ask for, if a renewal is due.
-    pub(crate) fn renew(&mut self, now: Time) -> Option<Time> {
+    /// Returns the renewal, if it is due.
+    pub(crate) fn renew(&mut self, id: &RuntimeId, now: Time) -> Option<LeaseRequest> {
         if self.asked_until.is_some() || now < self.renew_at {
             return None;
         }
-        self.asked_until = Some(now + TERM);
-        self.asked_until
+        let until = now + self.term;
+        self.asked_until = Some(until);
+        Some(LeaseRequest::Renew {
+            id: id.clone(),
+            until,
+            is_first: self.is_first,
+        })
     }
 
     /// Returns when to look again.
@@ -96,6 +125,7 @@ impl Lease {
         let asked = self.asked_until.take();
         match answer {
             LeaseAnswer::Written => {
+                self.is_first = false;
                 self.until = asked.unwrap_or(self.until);
                 self.renew_at = now + RENEWED;
             }
@@ -110,7 +140,12 @@ impl LeaseDocument {
     /// Applies a request to a stored lease.
     pub(crate) fn apply(before: Option<&Self>, request: &LeaseRequest) -> Option<Self> {
         match request {
-            LeaseRequest::Renew(_, until) => {
+            LeaseRequest::Renew {
+                until, is_first, ..
+            } => {
+                if before.is_none() && !is_first {
+                    return None;
+                }
                 let is_dead = before.is_some_and(|lease| lease.is_dead);
                 // A late renewal does not shorten a newer one.
                 let until = before.map_or(*until, |lease| lease.until.max(*until));

@@ -73,26 +73,30 @@ impl Class {
         }
     }
 
-    /// Returns the first item of each priority that can start now.
-    pub(super) fn startable(&self, keys: &[Key], holders: &mut Holders, now: Time) -> Vec<Rank> {
+    /// Returns the first accepted item of each priority if an item can start now; `None` while a key is used up.
+    pub(super) fn startable(
+        &self,
+        keys: &[Key],
+        holders: &mut Holders,
+        accepts: &mut dyn FnMut(ItemId) -> bool,
+        now: Time,
+    ) -> Option<Vec<Rank>> {
         let mut open = |from: usize| keys[from..].iter().all(|key| has_room(holders, key, now));
         // The keeper has the permits, so it is the one that starts.
         if let Some(keeper) = self.keeper.as_ref().filter(|keeper| keeper.kept > 0)
             && open(keeper.kept)
+            && accepts(keeper.rank.item)
         {
-            return vec![keeper.rank];
+            return Some(vec![keeper.rank]);
         }
-        if !open(0) {
-            return Vec::new();
-        }
-        let first = |priority| self.waiting.range(Rank::start_of(priority)..).next();
-        let mut ranks: Vec<_> = Priority::ALL
-            .into_iter()
-            .filter_map(first)
-            .copied()
-            .collect();
-        ranks.dedup();
-        ranks
+        open(0).then(|| {
+            let mut first = |priority| {
+                let of_priority = self.waiting.range(Rank::start_of(priority)..);
+                let mut of_priority = of_priority.take_while(|rank| rank.priority == priority);
+                of_priority.find(|rank| accepts(rank.item)).copied()
+            };
+            Priority::ALL.into_iter().filter_map(&mut first).collect()
+        })
     }
 
     /// Returns how many items ask for permits and slots now.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::class::{Class, ClassId, Holders, release};
 use super::holder::{Holder, Want};
-use super::rank::{Priority, Rank, Turns};
+use super::rank::{Priority, Rank};
 use super::rule::Rule;
 use super::{ItemId, Key, Time};
 
@@ -41,7 +41,7 @@ pub(crate) struct Waiting {
     /// In the order of acquisition.
     pub(crate) keys: Arc<[Key]>,
     pub(crate) priority: Priority,
-    pub(crate) share: Option<(Key, u32)>,
+    pub(crate) tag: u64,
     pub(crate) due: Time,
     pub(crate) origin: Origin,
     /// A random number, different for each runtime and item.
@@ -73,7 +73,6 @@ pub(crate) struct Queue {
     by_key: HashMap<Key, BTreeSet<ClassId>>,
     /// The classes that may be able to start an item.
     candidates: BTreeSet<ClassId>,
-    turns: Turns,
 }
 
 impl Queue {
@@ -98,7 +97,7 @@ impl Queue {
         };
         let rank = Rank {
             priority: waiting.priority,
-            tag: self.turns.tag(waiting.share.as_ref(), waiting.priority),
+            tag: waiting.tag,
             due: waiting.due + scatter,
             item: waiting.item,
         };
@@ -154,38 +153,9 @@ impl Queue {
         Some(keys)
     }
 
-    /// Sorts the keys of all items by the order of changed rules. Keepers begin again: those of another order could wait
-    /// for each other in a circle.
-    pub(crate) fn sort_keys(
-        &mut self,
-        rule: &dyn Fn(&Key) -> Rule,
-        holders: &mut Holders,
-        now: Time,
-    ) {
-        self.by_key.clear();
-        self.candidates.clear();
-        for ((keys, is_bound), mut class) in std::mem::take(&mut self.classes) {
-            let kept = class.keeper.take().map_or(0, |keeper| keeper.kept);
-            for key in &keys[..kept] {
-                release(holders, key, now);
-            }
-            let sorted = keys.iter().map(|key| (key.clone(), rule(key)));
-            let id = (acquisition_order(sorted.collect()), is_bound);
-            for key in &*id.0 {
-                let classes = self.by_key.entry(key.clone()).or_default();
-                classes.insert(id.clone());
-            }
-            for rank in &class.waiting {
-                if let Some(known) = self.items.get_mut(&rank.item) {
-                    known.class = id.clone();
-                }
-            }
-            self.candidates.insert(id.clone());
-            let into = self.classes.entry(id).or_default();
-            into.waiting.append(&mut class.waiting);
-            into.own.append(&mut class.own);
-            into.found.append(&mut class.found);
-        }
+    /// Forgets all items, and the permits that keepers have kept: the owner releases them.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
     }
 
     /// Notes that a key may have got permits or slots.
@@ -202,21 +172,25 @@ impl Queue {
         }
     }
 
-    /// Returns the next item that can start, and uses a permit of each of its keys. The slots are returned with it.
-    /// Without a lease, only items without keys start.
-    pub(crate) fn pick(
+    /// Starts an item, and uses a permit of each of its `keys`, also if there is none. The slots that it uses are
+    /// returned.
+    pub(crate) fn start(
         &mut self,
+        item: ItemId,
+        keys: &[Key],
         holders: &mut Holders,
-        is_leased: bool,
         now: Time,
-    ) -> Option<Start> {
-        let (rank, id) = self.best(holders, is_leased, now)?;
-        let class = self.classes.get_mut(&id)?;
-        let kept = class.keeper.take_if(|keeper| keeper.rank == rank);
-        let kept = kept.map_or(0, |keeper| keeper.kept);
+    ) -> Vec<(Key, Time)> {
+        let class = self.items.get(&item).map(|known| known.class.clone());
+        let class = class.and_then(|id| self.classes.get_mut(&id));
+        let keeper =
+            class.and_then(|class| class.keeper.take_if(|keeper| keeper.rank.item == item));
+        let kept = keeper.map_or(0, |keeper| keeper.kept);
         let mut slots = Vec::new();
-        for (place, key) in id.0.iter().enumerate() {
-            let holder = holders.get_mut(key)?;
+        for (place, key) in keys.iter().enumerate() {
+            let Some(holder) = holders.get_mut(key) else {
+                continue;
+            };
             if place >= kept {
                 holder.acquire(now);
             }
@@ -224,20 +198,21 @@ impl Queue {
                 slots.extend(holder.slots.take(now).map(|slot| (key.clone(), slot)));
             }
         }
-        let keys = self.remove(rank.item, holders, now)?;
-        let item = rank.item;
-        Some(Start { item, keys, slots })
+        self.remove(item, holders, now);
+        slots
     }
 
-    fn best(
+    /// Returns the first accepted item of each priority that can start now. Without a lease, only items without keys
+    /// start.
+    pub(crate) fn first_of_each(
         &mut self,
         holders: &mut Holders,
         is_leased: bool,
+        accepts: &mut dyn FnMut(ItemId) -> bool,
         now: Time,
-    ) -> Option<(Rank, ClassId)> {
+    ) -> BTreeMap<Priority, Rank> {
         let classes = &mut self.classes;
-        // The first item that can start, per priority.
-        let mut first = BTreeMap::<Priority, (Rank, ClassId)>::new();
+        let mut first = BTreeMap::<Priority, Rank>::new();
         let is_open = |id: &ClassId| is_leased || id.0.is_empty();
         // Before any choice: what is kept for one class cannot start another.
         for id in self.candidates.iter().filter(|id| is_open(id)) {
@@ -252,23 +227,14 @@ impl Queue {
             if !is_open(id) {
                 return true;
             }
-            let startable = class.startable(&id.0, holders, now);
-            for rank in &startable {
-                let best = first
-                    .entry(rank.priority)
-                    .or_insert_with(|| (*rank, id.clone()));
-                if *rank < best.0 {
-                    *best = (*rank, id.clone());
-                }
+            let startable = class.startable(&id.0, holders, accepts, now);
+            for rank in startable.iter().flatten() {
+                let best = first.entry(rank.priority).or_insert(*rank);
+                *best = (*rank).min(*best);
             }
-            !startable.is_empty()
+            startable.is_some()
         });
-        let from = self.turns.first();
-        let best = first.range(from..).chain(&first).next();
-        let best = best.map(|(_, best)| best.clone())?;
-        self.turns
-            .started(best.0, |priority| first.contains_key(&priority));
-        Some(best)
+        first
     }
 
     /// Returns what the items want of a key, and when that changes by itself.
@@ -315,12 +281,4 @@ impl Queue {
         }
         (want, wake_at)
     }
-}
-
-/// An item that starts.
-#[derive(Debug)]
-pub(crate) struct Start {
-    pub(crate) item: ItemId,
-    pub(crate) keys: Arc<[Key]>,
-    pub(crate) slots: Vec<(Key, Time)>,
 }
