@@ -181,18 +181,11 @@ pub(crate) const REDELIVERED: Duration = secs(23 * 60 * 60);
 
 // Limits of activities.
 
-/// The term of permits. Those of a process that died return at its end.
-pub(crate) const PERMITS_TERM: Duration = secs(15);
-/// The interval of renewing permits, and of giving back those that are not needed.
-pub(crate) const PERMITS_RENEWED: Duration = secs(5);
-/// The time before the end of its permits at which a process stops to start activities.
-pub(crate) const PERMITS_MARGIN: Duration = secs(1);
-/// The longest wait for the permits of one key. Those of the other keys wait as long.
-pub(crate) const PERMITS_ANSWER: Duration = secs(2);
-/// The shortest time between two requests for permits of one key.
-pub(crate) const PERMITS_ASKED: Duration = ms(500);
-/// The time after which permits that cannot be divided go to the next runtime.
-pub(crate) const PERMITS_ROTATE: Duration = secs(30);
+/// The longest wait for the answer to a request about a limited key. Then the request counts as lost.
+pub(crate) const LIMITS_ANSWER: Duration = secs(2);
+/// The time between two looks at the leases of others that hold permits of used-up keys, and between two reports of
+/// the metrics of limited keys.
+pub(crate) const LIMITS_LOOK: Duration = secs(5);
 /// The time between two searches for a change of the limits. Each is a part of a probe.
 pub(crate) const LIMITS_SEARCH: Duration = secs(5);
 
@@ -287,17 +280,6 @@ const _: () = assert!(fits(
     MIN_ORPHAN_AGE.saturating_mul(SPILL_REFRESHES - 1)
 ));
 const _: () = assert!(fits(MIN_ORPHAN_AGE, 1, DEFAULT_ORPHAN_AGE));
-// Permits survive one renewal that is lost.
-const _: () = assert!(fits(
-    sum(PERMITS_RENEWED.saturating_mul(2), PERMITS_MARGIN),
-    1,
-    PERMITS_TERM
-));
-const _: () = assert!(fits(PERMITS_ASKED, 2, PERMITS_RENEWED));
-const _: () = assert!(fits(PERMITS_ANSWER, 2, PERMITS_RENEWED));
-// The permits of a dead process return before the locks of its activities.
-const _: () = assert!(fits(PERMITS_TERM, 1, WORKER_LOCK));
-const _: () = assert!(fits(PERMITS_TERM, 2, PERMITS_ROTATE));
 // A silent partition takes less of the rounds' time than its backoff leaves to the others.
 const _: () = assert!(fits(DELIVERY_DEADLINE, 2, MAX_TARGET_BACKOFF));
 const _: () = assert!(fits(MIN_TARGET_BACKOFF, 1, MAX_TARGET_BACKOFF));

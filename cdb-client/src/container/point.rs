@@ -102,7 +102,7 @@ impl<C: Container> ContainerClient<C> {
     }
 }
 
-fn stored_in<C: Container, D: MemberOf<C>>(accepted: &Accepted) -> Result<Stored<D>> {
+pub(super) fn stored_in<C: Container, D: MemberOf<C>>(accepted: &Accepted) -> Result<Stored<D>> {
     let decoded = decode::<C, D>(accepted.text()?);
     decoded.map_err(|error| accepted.unusable(Error::decode(error)))
 }

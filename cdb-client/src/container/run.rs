@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use cdb_model::{
     Address, AnyPartitionKey, BatchOperation, Container, Create, Delete, Document, ETag, ItemId,
-    KnownPartition, MemberOf, Operation, PartitionKey, Patch, PreparedOperation, Replace, Upsert,
+    KnownPartition, MemberOf, Operation, PartitionKey, Patch, PreparedOperation, Replace, Stored,
+    Upsert,
 };
 use http::Method;
 use serde_json::value::RawValue;
 
 use crate::container::handle::ContainerClient;
-use crate::container::point::{JSON, Written};
+use crate::container::point::{JSON, Written, stored_in};
 use crate::error::{Error, Result};
 use crate::header;
 use crate::operation::OperationKind;
@@ -117,6 +118,23 @@ impl<C: Container> ContainerClient<C> {
         // Boxed, so that programs have small futures.
         let accepted = Box::pin(self.send_write(&id, request)).await?;
         O::Answer::from_executed(Executed { id, accepted })
+    }
+
+    /// Patches a document, and returns it as it is afterwards. As [`run`](Self::run), and for the same request units: the
+    /// service sends the document back instead of its version alone.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run). Also when the document is not a `D`; it is patched then.
+    pub async fn patch_and_read<D, P>(&self, patch: Patch<D, Address<D, P>>) -> Result<Stored<D>>
+    where
+        D: MemberOf<C>,
+        P: KnownPartition,
+    {
+        let (id, mut request) = self.request_of(patch)?;
+        request.headers.remove(header::PREFER);
+        let accepted = Box::pin(self.send_write(&id, request)).await?;
+        let accepted = accepted.ok_or_else(|| Error::protocol("a write without an answer"))?;
+        stored_in::<C, D>(&accepted)
     }
 
     /// Creates a document whose id only its writer can have chosen, such as an id with a random

@@ -156,6 +156,15 @@ async fn the_conditions_of_entries_hold_for_entries_that_exist() {
             ),
         }
     }
+    let patch = patch().incr_entry(&lamp, 4);
+    let after = catalog
+        .patch_and_read(patch.at(key.in_partition(&partition)))
+        .await
+        .unwrap();
+    product.stock.insert("a lamp, \"red\"".to_owned(), 7);
+    assert_eq!(after.document, product);
+    let read = catalog.read(key.in_partition(&partition)).await.unwrap();
+    assert_eq!(read.unwrap().etag, after.etag);
     let missing = Patch::<Product>::new().remove_entry(&chair);
     let error = catalog.run(missing.at(key.in_partition(&partition))).await;
     let status = error.unwrap_err().status().map(|status| status.code);

@@ -350,11 +350,10 @@ async fn attempt(
     };
     let now = services.store.now();
     let store = &services.store;
-    let item = locked(store, seen.document.clone(), now, request.lock_timeout);
-    guard.locking(
-        item.lock_token.as_deref().unwrap_or_default(),
-        request.lock_timeout,
-    );
+    let activities = services.activities();
+    let time = activities.lock_time(&guard.claim.key, request.lock_timeout);
+    let item = locked(store, seen.document.clone(), now, time);
+    guard.locking(item.lock_token.as_deref().unwrap_or_default(), time);
     let etag = match write(store, seen, &item, claim.as_ref()).await? {
         Attempted::Locked(etag) => etag,
         Attempted::Lost => return Ok(Attempted::Lost),

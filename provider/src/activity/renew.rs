@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_coordination::{Kept, keep};
-use cdb_model::{Patch, Stored};
+use cdb_model::{Document as _, Patch, Stored};
 
 use super::LOST;
 use crate::error::{Error, Result};
@@ -27,6 +27,12 @@ pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration
     if !lock.holds(services.store.now()) {
         services.activities().finish(&mut lock);
         return Err(Error::LockLost("it has expired"));
+    }
+    let activities = services.activities();
+    let extend_for = activities.lock_time(&lock.item.document.key(), extend_for);
+    if Some(services.store.now() + extend_for) <= lock.item.document.locked_until {
+        // The lease of this process is not renewed.
+        return Ok(());
     }
     let kept = extend(services, &mut lock, extend_for).await;
     lock.unanswered = kept.is_err();

@@ -6,7 +6,7 @@ use duroxide::providers::ProviderError;
 use crate::error::InOperation as _;
 use crate::operate::limits::rules;
 use crate::provider::CosmosDBProvider;
-use crate::stored::documents::{Limits, Permits, Rule, Selector};
+use crate::stored::documents::{LimitedKey, Limits, Rule, Selector};
 
 impl CosmosDBProvider {
     /// Sets a limit of activities for all runtimes of the container, in place of one with the same
@@ -78,21 +78,14 @@ impl CosmosDBProvider {
         Ok(read.map(|stored| stored.document))
     }
 
-    /// Reads the permits of keys in use, of at most `most` keys: what the runtimes may run of each,
-    /// what they would run, and what waits. Permits that have ended are left out.
+    /// Reads the permits of limited keys that were in use within the last hour, of at most `most` keys.
     ///
     /// # Errors
     /// Fails when the query fails.
-    pub async fn permits(&self, most: u32) -> Result<Vec<Permits>, ProviderError> {
-        let query = Query::<Permits>::across_partitions().limit(most);
+    pub async fn limited_keys(&self, most: u32) -> Result<Vec<LimitedKey>, ProviderError> {
+        let query = Query::<LimitedKey>::across_partitions().limit(most);
         let found = self.services.container().query(query).all().await;
-        let now = self.services.store.now();
-        let found = found.in_operation("permits")?;
-        let permits = found.into_iter().map(|stored| stored.document);
-        let permits = permits.map(|mut permits| {
-            permits.holders.retain(|holder| holder.until > now);
-            permits
-        });
-        Ok(permits.collect())
+        let found = found.in_operation("limited_keys")?;
+        Ok(found.into_iter().map(|stored| stored.document).collect())
     }
 }

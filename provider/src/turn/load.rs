@@ -365,7 +365,8 @@ impl Loaded {
             | Durable::Chunk(_)
             | Durable::Spill(_)
             | Durable::Limits(_)
-            | Durable::Permits(_) => {}
+            | Durable::LimitedKey(_)
+            | Durable::RuntimeLease(_) => {}
         }
     }
 

@@ -5,9 +5,15 @@
 
 mod cases;
 mod judge;
+#[expect(
+    dead_code,
+    unused_imports,
+    reason = "some parts are for the provider only"
+)]
 #[path = "../../../provider/src/queue/limits/protocol/mod.rs"]
 mod machine;
 mod protocol;
+mod service;
 mod table;
 mod world;
 

@@ -1,6 +1,6 @@
 //! The protocol as an algorithm of the simulation.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::machine::{
@@ -82,12 +82,8 @@ impl<const ORDERED: bool, const LINE: bool> Algorithm for Protocol<ORDERED, LINE
 
     fn set_rule(&mut self, key: &Key, rule: Rule, now: Time) {
         self.rules.insert(key.clone(), rule);
-        let running: Vec<_> = self
-            .items
-            .keys()
-            .copied()
-            .filter(|item| self.runtime.is_running(*item))
-            .collect();
+        let waits = |item: &&ItemId| self.runtime.is_waiting(**item);
+        let is_waiting: BTreeSet<_> = self.items.keys().filter(waits).copied().collect();
         let rules = &self.rules;
         let rule_of = |key: &Key| rules.get(key).copied().unwrap_or_default();
         self.runtime.set_rules(true, &rule_of, now);
@@ -96,10 +92,10 @@ impl<const ORDERED: bool, const LINE: bool> Algorithm for Protocol<ORDERED, LINE
         for mut waiting in items {
             waiting.keys = self.sorted(&waiting.keys);
             let rules = self.rules(&waiting.keys);
-            if running.contains(&waiting.item) {
-                self.runtime.start(waiting.item, &waiting.keys, &rules, now);
-            } else {
+            if is_waiting.contains(&waiting.item) {
                 self.runtime.add(&waiting, &rules, now);
+            } else {
+                self.runtime.start(waiting.item, &waiting.keys, &rules, now);
             }
             self.items.insert(waiting.item, waiting);
         }

@@ -28,7 +28,8 @@ fn texts(document: &Durable) -> Vec<&Text> {
         | Durable::Spill(_)
         | Durable::Member(_)
         | Durable::Limits(_)
-        | Durable::Permits(_)
+        | Durable::LimitedKey(_)
+        | Durable::RuntimeLease(_)
         | Durable::Schema(_) => Vec::new(),
     }
 }

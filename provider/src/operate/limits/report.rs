@@ -1,6 +1,6 @@
 //! What a process reports of limits: metrics of its keys, and that permits cannot be renewed.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use metrics::gauge;
@@ -71,31 +71,36 @@ impl KeyMetrics {
     }
 }
 
-/// Whether permits cannot be renewed. Warns once, however many keys and attempts fail.
+/// Whether requests about limits have no answer. Warns once, however many keys and attempts fail.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
     since: Option<Instant>,
+    /// The keys whose last request had no answer; `None` for the lease of this process.
+    failing: BTreeSet<Option<Key>>,
 }
 
 impl Outage {
-    /// Notes a key whose last attempt has failed, with the reason; `None` if there is no such key.
-    pub(super) fn note(&mut self, failing: Option<(&Key, &str)>) {
-        match (failing, self.since) {
-            (Some((key, failure)), None) => {
-                self.since = Some(Instant::now());
-                tracing::warn!(
-                    %key,
-                    failure,
-                    "cannot renew the permits of a limit; once they end, its activities do not start; it is retried"
-                );
-            }
-            (None, Some(since)) => {
-                self.since = None;
+    /// Notes the end of a request about a key or the lease, and why it had no answer.
+    pub(super) fn note(&mut self, key: Option<&Key>, failure: Option<&str>) {
+        let key = key.cloned();
+        let Some(failure) = failure else {
+            self.failing.remove(&key);
+            if let Some(since) = self.since.take_if(|_| self.failing.is_empty()) {
                 let seconds = since.elapsed().as_secs();
-                tracing::info!(seconds, "the permits of limits are renewed again");
+                tracing::info!(seconds, "requests about limits are answered again");
             }
-            _ => {}
+            return;
+        };
+        if self.since.is_none() {
+            self.since = Some(Instant::now());
+            let of = key.as_deref().unwrap_or("the lease of this process");
+            tracing::warn!(
+                of,
+                failure,
+                "a request about limits has no answer; limited activities may have to wait; it is retried"
+            );
         }
+        self.failing.insert(key);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use cdb_model::Stored;
+use cdb_model::{Stored, Timestamp};
 
 use super::capability::{ActivityKey, WorkerCapability};
 use super::running::WorkLock;
@@ -49,6 +49,10 @@ impl Work for Activities {
 
     fn due(known: &KnownActivity) -> Option<Instant> {
         known.seen.as_ref().map(|(_, free_at)| *free_at)
+    }
+
+    fn due_since(known: &KnownActivity) -> Option<Timestamp> {
+        known.item().map(|item| item.visible_at)
     }
 
     fn accepts(request: &WorkerCapability, offer: Offer<'_, Self>) -> bool {

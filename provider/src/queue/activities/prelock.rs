@@ -51,8 +51,9 @@ impl FreeWorkers {
             .filter(|item| self.request.capability.takes_without_session(item));
         for (number, item) in suitable.enumerate() {
             if number < self.capacity && self.may_start(item) {
-                let store = &self.services.store;
-                *item = locked(store, item.clone(), now, self.request.lock_timeout);
+                let (store, activities) = (&self.services.store, self.services.activities());
+                let time = activities.lock_time(&item.key(), self.request.lock_timeout);
+                *item = locked(store, item.clone(), now, time);
             } else {
                 item.reserved = true;
                 item.visible_at = now + ACTIVITY_RESERVED;
@@ -72,7 +73,7 @@ impl FreeWorkers {
                 return true;
             }
             queue.label(&key, || item.all_labels());
-            match queue.reserve(&key, now) {
+            match queue.reserve(&key, &self.request.capability, now) {
                 Reservation::Made => reserved.insert(key),
                 Reservation::Refused => false,
             }
@@ -113,7 +114,11 @@ pub(crate) fn created(services: &Services, item: Stored<WorkerItem>) {
 
 /// Reads an activity that was created locked but whose version is unknown, and hands it on.
 pub(crate) fn outcome_unknown(services: &Services, item: WorkerItem) {
-    services.spawn(|services| async move {
+    let key = item.key();
+    // Until the outcome is known, it counts as running.
+    let queue = services.activities().local();
+    let reserved = queue.with(|queue, _| queue.reserve_again(&key));
+    services.spawn(move |services| async move {
         let latest = services.container().latest_committed();
         match latest.read(&item.key()).await {
             Ok(Some(stored)) if stored.document.lock_token == item.lock_token => {
@@ -121,6 +126,10 @@ pub(crate) fn outcome_unknown(services: &Services, item: WorkerItem) {
             }
             Ok(_) => services.activities().local().poll_soon(),
             Err(error) => tracing::debug!(%error, "a lock was not released; it will expire"),
+        }
+        if reserved == Reservation::Made {
+            let queue = services.activities().local();
+            queue.with(|queue, now| queue.unreserve(&key, now));
         }
     });
 }
@@ -148,14 +157,16 @@ impl<'a> NextActivity<'a> {
         };
         let is_wanted = |known: &KnownActivity| known.item().is_some_and(wanted);
         let queue = services.activities().local();
-        let (guard, seen) = queue.claim(|queue, now| queue.claim_ready(now, is_wanted))?;
+        let capability = &request.capability;
+        let (guard, seen) =
+            queue.claim(|queue, now| queue.claim_ready(capability, now, is_wanted))?;
         let seen = seen?;
         let store = &services.store;
-        let after = locked(store, seen.document.clone(), now, request.lock_timeout);
-        guard.locking(
-            after.lock_token.as_deref().unwrap_or_default(),
-            request.lock_timeout,
-        );
+        let time = services
+            .activities()
+            .lock_time(&guard.claim.key, request.lock_timeout);
+        let after = locked(store, seen.document.clone(), now, time);
+        guard.locking(after.lock_token.as_deref().unwrap_or_default(), time);
         Some(Self {
             services,
             guard,

@@ -113,7 +113,7 @@ impl ActivityQueue {
             }
             queue.label(&key, || item.document.all_labels());
             queue.learn_from_poll(poll, &key, |known| known.note(item, now));
-            let runs = queue.polled(&key, poll, enough, now);
+            let runs = queue.polled(&key, poll, enough);
             Some((key, runs))
         })
     }
@@ -135,6 +135,12 @@ impl ActivityQueue {
     /// started.
     pub(crate) fn last_request(&self) -> Option<FetchRequest<WorkerCapability>> {
         self.queue.with(|queue, _| queue.last_request().cloned())
+    }
+
+    /// Returns for how long an activity may be locked. A limited one is not locked beyond the lease of this process.
+    pub(crate) fn lock_time(&self, key: &ActivityKey, lock: Duration) -> Duration {
+        self.queue
+            .with(|queue, now| queue.lock_time(key, lock, now))
     }
 
     /// Hands an activity to a worker. Returns the activity if its lock has expired.

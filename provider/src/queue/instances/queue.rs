@@ -68,7 +68,7 @@ impl InstanceQueue {
     }
 
     /// Applies the rules of a container to the order of turns.
-    pub(crate) fn set_rules(&self, rules: &[Rule]) {
+    pub(crate) fn set_rules(&self, rules: &[Rule], version: i64) {
         let rules: Vec<_> = rules.iter().filter_map(Rule::of_turns).collect();
         self.is_ordered.store(!rules.is_empty(), Ordering::Relaxed);
         let unlabelled = self.queue.with(|queue, _| queue.unlabelled());
@@ -82,7 +82,7 @@ impl InstanceQueue {
                     queue.label(&id, || labels);
                 }
             }
-            queue.set_rules(rules, now);
+            queue.set_rules(rules, version, now);
         });
     }
 
@@ -187,7 +187,7 @@ impl InstanceQueue {
             if is_backed_off {
                 queue.end_backoff(&instance_id);
             }
-            (readiness, queue.polled(&instance_id, poll, enough, now))
+            (readiness, queue.polled(&instance_id, poll, enough))
         })
     }
 

@@ -1,4 +1,6 @@
-//! The rules that this process knows.
+//! Limits of activities: the protocol, and the rules that this process knows.
+
+pub(crate) mod protocol;
 
 use cdb_model::Timestamp;
 use parking_lot::Mutex;
@@ -64,8 +66,9 @@ impl KnownLimits {
         }
         *changed_at = Some(limits.visible_at);
         let queue = activities.local();
-        queue.with(|queue, now| queue.set_rules(limits.rules.clone(), now));
-        instances.set_rules(&limits.rules);
+        let version = i64::try_from(limits.visible_at.as_millis()).unwrap_or(i64::MAX);
+        queue.with(|queue, now| queue.set_rules(limits.rules.clone(), version, now));
+        instances.set_rules(&limits.rules, version);
         tracing::info!(rules = limits.rules.len(), "the limits have changed");
     }
 }

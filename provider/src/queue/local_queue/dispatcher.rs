@@ -8,7 +8,6 @@ use tokio::sync::Notify;
 
 use super::claim::{Caller, Claim};
 use super::slot::{PollNumber, Work};
-use crate::stored::documents::Priority;
 
 /// The request of one fetch.
 #[derive(Clone, Debug)]
@@ -59,8 +58,6 @@ pub(super) struct Dispatchers<W: Work> {
     pub(super) yielding: HashSet<W::Key>,
     /// The number of items of the first class handed out since the last other item.
     pub(super) first_in_a_row: u32,
-    /// How often each priority was passed over while it had ready items.
-    pub(super) passed_over: BTreeMap<Priority, u32>,
     /// The time since when other items are ready.
     pub(super) others_ready_since: Option<Instant>,
     /// The average processing time per item.
@@ -79,7 +76,6 @@ impl<W: Work> Default for Dispatchers<W> {
             working: 0,
             yielding: HashSet::new(),
             first_in_a_row: 0,
-            passed_over: BTreeMap::new(),
             others_ready_since: None,
             average: MovingAverage::default(),
             last_request: None,

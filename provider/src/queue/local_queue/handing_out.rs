@@ -1,5 +1,6 @@
 //! Hands items to waiting dispatchers.
 
+use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,17 +8,23 @@ use tokio::sync::Notify;
 
 use super::claim::Claim;
 use super::dispatcher::{FetchRequest, Load, Next, Waiter, WaiterId};
+use super::limiter::Priority;
 use super::queue::Queue;
-use super::slot::{Class, Offer, Phase, Rank, Slot, Work};
-use crate::stored::documents::Priority;
+use super::slot::{Class, Entry, Offer, Phase, Rank, Slot, Work};
 use crate::timing::FIRST_FOR;
 
 /// The first items that are handed out in a row while others have been ready for [`FIRST_FOR`].
 /// Each of the others costs a request more.
 const MAX_FIRST_IN_A_ROW: u32 = 16;
 
-/// The items of higher priorities that are handed out before one of a priority that waits.
-const MAX_PASSED_OVER: u32 = 16;
+/// A ready item.
+#[derive(Debug)]
+pub(super) struct Found<K> {
+    pub(super) key: K,
+    pub(super) rank: Rank,
+    /// The lower priorities whose items are passed over.
+    passed_over: Vec<Priority>,
+}
 
 impl<W: Work> Queue<W> {
     /// Registers a fetch.
@@ -57,8 +64,8 @@ impl<W: Work> Queue<W> {
         waiter.woken = false;
         let request = waiter.request.clone();
         let (must_poll, is_outdated) = (waiter.must_poll, waiter.is_outdated);
-        if let Some(key) = self.first_accepted(&request.capability, now) {
-            return self.take(&key, now);
+        if let Some(found) = self.first_accepted(&request.capability, now) {
+            return self.take(&found, now);
         }
         if must_poll {
             return Next::Poll(self.number_poll());
@@ -83,10 +90,9 @@ impl<W: Work> Queue<W> {
 
     /// Returns the class of the next item. Items that are first again and again would delay all
     /// others.
-    fn next_class(&mut self, now: Instant) -> Class {
+    fn next_class(&mut self, has_others: bool, now: Instant) -> Class {
         let dispatchers = &mut self.dispatchers;
-        let others = Rank::start_of(Class::Free, Priority::High);
-        if self.ready.range(others..).next().is_none() {
+        if !has_others {
             dispatchers.others_ready_since = None;
             return Class::First;
         }
@@ -99,53 +105,85 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Returns the priority to begin with. Items of a higher one would delay all others.
-    fn next_priority(&self) -> Priority {
-        let passed = &self.dispatchers.passed_over;
-        let waited = |priority: &Priority| passed.get(priority) >= Some(&MAX_PASSED_OVER);
-        let lower = [Priority::Low, Priority::Normal];
-        lower.into_iter().find(waited).unwrap_or(Priority::High)
-    }
-
     /// Returns the first ready item that a dispatcher can take.
-    fn first_accepted(&mut self, capability: &W::Capability, now: Instant) -> Option<W::Key> {
-        let class = self.next_class(now);
-        loop {
-            let key = self.find_accepted(class, capability, now)?.clone();
-            let slot = self.slots.get(&key);
-            let waiting = slot.filter(|slot| !slot.counts());
-            let selected = waiting.and_then(|slot| slot.selected.clone());
-            if selected.is_none_or(|item| self.limiter.blocks(&item, now).is_none()) {
-                return Some(key);
-            }
-            // Another item has used up the limit of a key. The item leaves the ready ones.
-            self.rank(&key, now);
-            self.shrink(now);
-        }
-    }
-
-    fn find_accepted(
-        &self,
-        class: Class,
+    fn first_accepted(
+        &mut self,
         capability: &W::Capability,
         now: Instant,
-    ) -> Option<&W::Key> {
+    ) -> Option<Found<W::Key>> {
         let free = Rank::start_of(Class::Free, Priority::High);
-        let next = Rank::start_of(Class::Free, self.next_priority());
-        let first = self.ready.range(..free);
-        let others = self.ready.range(next..).chain(self.ready.range(free..next));
-        let admits_yielding = self.admits_yielding();
-        let accepted = |(_, key): &(_, &W::Key)| {
-            let slot = self.slots.get(*key);
-            slot.is_some_and(|slot| {
-                accepts(capability, slot, now) && (admits_yielding || !slot.yields())
-            })
+        let backoff = Rank::start_of(Class::Backoff, Priority::High);
+        let others = self.first_free(capability, now);
+        let has_others = others.is_some() || self.ready.range(free..).next().is_some();
+        let class = self.next_class(has_others, now);
+        let alone = |((rank, _), key): (&Entry<Rank>, &W::Key)| Found {
+            key: key.clone(),
+            rank: *rank,
+            passed_over: Vec::new(),
         };
+        let accepts = self.acceptance(capability, now);
+        let first = self.ready.range(..free).find(|(_, key)| accepts(key));
+        let first = first.map(alone);
         let found = match class {
-            Class::First => first.chain(others).find(accepted),
-            Class::Free | Class::Backoff => others.chain(first).find(accepted),
+            Class::First => first.or(others),
+            Class::Free | Class::Backoff => others.or(first),
         };
-        found.map(|(_, key)| key)
+        let last = || self.ready.range(backoff..).find(|(_, key)| accepts(key));
+        found.or_else(|| last().map(alone))
+    }
+
+    /// Returns the first item that a dispatcher can take, in the order of priorities, fair shares and arrivals.
+    pub(super) fn first_free(
+        &mut self,
+        capability: &W::Capability,
+        now: Instant,
+    ) -> Option<Found<W::Key>> {
+        let admits_yielding = self.admits_yielding();
+        let slots = &self.slots;
+        let limited = self.limiter.first_of_each(now, |key| {
+            let slot = slots.get(key);
+            slot.is_some_and(|slot| is_accepted(capability, slot, admits_yielding, now))
+        });
+        let accepts = self.acceptance(capability, now);
+        let first_of = |priority| {
+            let of_priority = self.ready.range(range_of(priority));
+            let free = of_priority.into_iter().find(|(_, key)| accepts(key));
+            let free = free.map(|((rank, arrival), key)| (rank.tag, *arrival, key));
+            let limited = limited.get(&priority);
+            let limited = limited.map(|ready| (ready.tag, ready.arrival, &ready.key));
+            let (tag, _, key) = free.into_iter().chain(limited).min()?;
+            let class = Class::Free;
+            let rank = Rank {
+                class,
+                priority,
+                tag,
+            };
+            Some((rank, key.clone()))
+        };
+        let next = self.limiter.turns.first();
+        let priorities = Priority::ALL.into_iter().filter(|it| *it >= next);
+        let earlier = Priority::ALL.into_iter().filter(|it| *it < next);
+        let mut all = priorities.chain(earlier);
+        let (rank, key) = all.find_map(first_of)?;
+        let waits = |priority: &Priority| {
+            *priority > rank.priority
+                && (limited.contains_key(priority)
+                    || self.ready.range(range_of(*priority)).next().is_some())
+        };
+        Some(Found {
+            key,
+            rank,
+            passed_over: Priority::ALL.into_iter().filter(waits).collect(),
+        })
+    }
+
+    /// Returns whether a dispatcher can take the item of a key.
+    fn acceptance(&self, capability: &W::Capability, now: Instant) -> impl Fn(&W::Key) -> bool {
+        let (slots, admits_yielding) = (&self.slots, self.admits_yielding());
+        move |key| {
+            let slot = slots.get(key);
+            slot.is_some_and(|slot| is_accepted(capability, slot, admits_yielding, now))
+        }
     }
 
     /// Returns whether a dispatcher may take an item that yields to others. One of several dispatchers
@@ -156,35 +194,14 @@ impl<W: Work> Queue<W> {
         at_work == 0 || at_work + 1 < load.waiting + load.working
     }
 
-    /// Counts how often each priority with ready items was passed over.
-    fn note_taken(&mut self, rank: Rank) {
-        self.limiter.reached(rank.priority, rank.tag);
-        if rank.class == Class::First {
-            return;
-        }
-        let passed = &mut self.dispatchers.passed_over;
-        passed.remove(&rank.priority);
-        for (lower, end) in [
-            (Priority::Normal, Rank::start_of(Class::Free, Priority::Low)),
-            (
-                Priority::Low,
-                Rank::start_of(Class::Backoff, Priority::High),
-            ),
-        ] {
-            let mut ready = self.ready.range(Rank::start_of(Class::Free, lower)..end);
-            if lower > rank.priority && ready.next().is_some() {
-                *passed.entry(lower).or_insert(0) += 1;
-            }
-        }
-    }
-
-    fn take(&mut self, key: &W::Key, now: Instant) -> Next<W> {
+    fn take(&mut self, found: &Found<W::Key>, now: Instant) -> Next<W> {
+        let (key, rank) = (&found.key, found.rank);
         let slot = self.slots.entry(key.clone()).or_default();
-        let rank = slot.rank.map(|(rank, _)| rank);
         let in_a_row = &mut self.dispatchers.first_in_a_row;
-        *in_a_row = match rank {
-            Some(rank) if rank.class == Class::First => in_a_row.saturating_add(1),
-            _ => 0,
+        *in_a_row = if rank.class == Class::First {
+            in_a_row.saturating_add(1)
+        } else {
+            0
         };
         let yields = slot.yields();
         let phase = std::mem::replace(&mut slot.phase, Phase::Idle);
@@ -202,8 +219,12 @@ impl<W: Work> Queue<W> {
             let (claim, attempt) = self.start_attempt(key, now);
             Next::Try(claim, attempt)
         };
-        if let Some(rank) = rank.filter(|_| self.limiter.has_rules()) {
-            self.note_taken(rank);
+        if self.limiter.has_rules() {
+            let turns = &mut self.limiter.turns;
+            turns.reached(rank.priority, rank.tag);
+            if rank.class != Class::First {
+                turns.took_turn(rank.priority, |lower| found.passed_over.contains(&lower));
+            }
         }
         self.rank(key, now);
         self.wake(now);
@@ -226,6 +247,22 @@ impl<W: Work> Queue<W> {
             if let Some(at) = asleep.iter().position(fits) {
                 dispatchers.to_wake.push(asleep.swap_remove(at).wake());
             }
+        }
+        // One dispatcher for the items with permits. It wakes the next one.
+        let (slots, limiter) = (&self.slots, &mut self.limiter);
+        if !limiter.has_waiting() {
+            return;
+        }
+        let mut takes_one = |waiter: &&mut Waiter<W>| {
+            let capability = &waiter.request.capability;
+            let first = limiter.first_of_each(now, |key| {
+                let slot = slots.get(key);
+                slot.is_some_and(|slot| accepts(capability, slot, now))
+            });
+            !first.is_empty()
+        };
+        if let Some(waiter) = asleep.into_iter().find(&mut takes_one) {
+            dispatchers.to_wake.push(waiter.wake());
         }
     }
 
@@ -320,6 +357,26 @@ impl<W: Work> Queue<W> {
     pub(crate) fn close(&mut self) {
         self.dispatchers.closing = true;
     }
+}
+
+/// Returns the positions of the free items of a priority.
+fn range_of(priority: Priority) -> impl RangeBounds<Entry<Rank>> {
+    let end = match priority {
+        Priority::High => Rank::start_of(Class::Free, Priority::Normal),
+        Priority::Normal => Rank::start_of(Class::Free, Priority::Low),
+        Priority::Low => Rank::start_of(Class::Backoff, Priority::High),
+    };
+    Rank::start_of(Class::Free, priority)..end
+}
+
+/// Returns whether a dispatcher can take the item of a slot now.
+fn is_accepted<W: Work>(
+    request: &W::Capability,
+    slot: &Slot<W>,
+    admits_yielding: bool,
+    now: Instant,
+) -> bool {
+    accepts(request, slot, now) && (admits_yielding || !slot.yields())
 }
 
 /// Returns whether a dispatcher can take the item of a slot.

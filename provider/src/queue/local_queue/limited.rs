@@ -1,14 +1,15 @@
-//! The limits of a queue's items: what is counted, what is parked, and what becomes ready again.
+//! The limits of a queue's items: what is counted, and what waits for permits.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cdb_coordination::Runs;
 use tokio::sync::Notify;
 
-use super::limiter::{Allowance, Demand, Key};
+use super::limiter::{Key, Selected};
 use super::queue::Queue;
-use super::slot::{PollNumber, Slot, Work};
+use super::slot::{PollNumber, Work};
+use crate::queue::limits::protocol::{Message, Reply, RuntimeId, Time, Usage};
 use crate::stored::documents::{Labels, Rule};
 
 /// Whether a batch may lock an item that it creates.
@@ -23,30 +24,24 @@ pub(crate) enum Reservation {
 
 /// The limits of the items.
 impl<W: Work> Queue<W> {
-    /// Replaces the rules, for all known items.
-    pub(crate) fn set_rules(&mut self, rules: Vec<Rule>, now: Instant) {
-        self.limiter.set_rules(rules);
+    /// Replaces the rules, for all known items. `version` is the time of their change.
+    pub(crate) fn set_rules(&mut self, rules: Vec<Rule>, version: i64, now: Instant) {
+        self.limiter.set_rules(rules, version, now);
         for slot in self.slots.values_mut() {
             let labels = slot.labels.as_deref();
             slot.selected = labels.and_then(|labels| self.limiter.select(labels));
             slot.tag = None;
             slot.arrival = None;
-            slot.parked = None;
-            // What runs is counted before anything is let start.
-            slot.is_counted = slot.counts() && slot.selected.is_some();
-            if slot.is_counted
-                && let Some(selected) = &slot.selected
-            {
-                self.limiter.count(selected, now);
-            }
+            slot.is_counted = false;
+            slot.has_begun = false;
         }
+        // What runs is counted before anything is let start.
         let mut keys: Vec<_> = self.slots.iter().collect();
-        keys.sort_by_key(|(_, slot)| slot.rank);
+        keys.sort_by_key(|(_, slot)| (!slot.counts(), slot.rank));
         let keys: Vec<_> = keys.into_iter().map(|(key, _)| key.clone()).collect();
         for key in keys {
             self.rank(&key, now);
         }
-        self.react(now);
         self.shrink(now);
     }
 
@@ -66,61 +61,119 @@ impl<W: Work> Queue<W> {
         unlabelled.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Counts an item as running that a batch will create and lock, if the limits let it start. Each
-    /// reservation needs an [`unreserve`](Self::unreserve), once the batch has ended.
-    pub(crate) fn reserve(&mut self, key: &W::Key, now: Instant) -> Reservation {
-        let Some(slot) = self.slots.get_mut(key) else {
-            return Reservation::Refused;
+    /// Counts an item as running that a batch will create and lock, if the limits let it start, and no other item
+    /// for dispatchers like this one is before it in the order. Each reservation needs an
+    /// [`unreserve`](Self::unreserve), once the batch has ended.
+    pub(crate) fn reserve(
+        &mut self,
+        key: &W::Key,
+        capability: &W::Capability,
+        now: Instant,
+    ) -> Reservation {
+        let idle = self.slots.get(key).filter(|slot| !slot.counts());
+        let selected = idle.map(|slot| slot.selected.clone());
+        let may_start = |selected: Option<Arc<Selected>>| {
+            selected.is_none_or(|item| self.is_next(&item, capability, now))
         };
-        let selected = slot.selected.clone();
-        let is_blocked = slot.counts()
-            || selected.is_some_and(|selected| self.limiter.blocks(&selected, now).is_some());
-        slot.is_reserved |= !is_blocked;
+        let made = if selected.is_some_and(may_start) {
+            Reservation::Made
+        } else {
+            Reservation::Refused
+        };
+        if let Some(slot) = self.slots.get_mut(key) {
+            slot.reservations += u8::from(made == Reservation::Made);
+        }
         self.rank(key, now);
         self.shrink(now);
-        if is_blocked {
-            Reservation::Refused
-        } else {
-            Reservation::Made
+        made
+    }
+
+    /// Returns whether a new item may start now, before all that a dispatcher could take instead.
+    fn is_next(&mut self, item: &Selected, capability: &W::Capability, now: Instant) -> bool {
+        if !self.limiter.has_room(item, now) {
+            return false;
+        }
+        let Some(first) = self.first_free(capability, now) else {
+            return true;
+        };
+        let tag = self.limiter.tag(item);
+        self.limiter.untag(item, tag);
+        (item.priority, tag) <= (first.rank.priority, first.rank.tag)
+    }
+
+    /// Makes a reservation once more, which then needs another [`unreserve`](Self::unreserve): the outcome of the batch
+    /// is unknown.
+    pub(crate) fn reserve_again(&mut self, key: &W::Key) -> Reservation {
+        match self.slots.get_mut(key) {
+            Some(slot) if slot.is_reserved() => {
+                slot.reservations += 1;
+                Reservation::Made
+            }
+            _ => Reservation::Refused,
         }
     }
 
     /// Ends a reservation.
     pub(crate) fn unreserve(&mut self, key: &W::Key, now: Instant) {
         if let Some(slot) = self.slots.get_mut(key) {
-            slot.is_reserved = false;
+            slot.reservations = slot.reservations.saturating_sub(1);
             self.rank(key, now);
             self.shrink(now);
         }
     }
 
-    /// Sets what this process may start of a key until the allowance ends.
-    pub(crate) fn allow(&mut self, key: &Key, allowance: Option<Allowance>, now: Instant) {
-        self.limiter.allow(key, allowance);
-        self.start_unblocked(now);
+    /// Tells the time of the service.
+    pub(crate) fn set_clock(&mut self, time: Time, now: Instant) {
+        self.limiter.set_clock(now, time);
     }
 
-    /// Lowers what this process may start of a key to what `decide` returns for what the key uses
-    /// now. Nothing can start in between.
-    pub(crate) fn lower<R>(
-        &mut self,
-        key: &Key,
-        now: Instant,
-        decide: impl FnOnce(Option<Demand>) -> (Allowance, R),
-    ) -> R {
-        self.tick(now);
-        let (allowance, result) = decide(self.limiter.demand(key));
-        self.limiter.lower(key, allowance);
-        result
+    /// Returns the requests about limits that are due, the name of this process for them, and when to ask again.
+    pub(crate) fn requests(&mut self, now: Instant) -> (Vec<Message>, RuntimeId, Option<Instant>) {
+        let room = self.load().waiting;
+        let (messages, wake_at) = self.limiter.messages(room, now);
+        (messages, self.limiter.runtime().id().clone(), wake_at)
     }
 
-    /// Returns the known items that wait for the limit of a key.
-    pub(crate) fn parked(&self, key: &Key) -> impl Iterator<Item = &W::Known> {
-        let parked = self.limiter.parked(key);
-        parked.filter_map(|item| Some(&self.slots.get(item)?.known))
+    /// Notes the answer to a request of this process under a name.
+    pub(crate) fn answered(&mut self, by: &RuntimeId, reply: Reply, now: Instant) {
+        self.limiter.answer(by, reply, now);
+        self.wake(now);
+        self.react();
     }
 
-    /// Returns what wakes the task that obtains permits.
+    /// Returns the runtimes whose leases this process should look at, because they may keep permits from its items.
+    pub(crate) fn suspects(&mut self) -> Vec<RuntimeId> {
+        self.limiter.runtime().suspects()
+    }
+
+    /// Returns the name of this process, and the end of its lease.
+    pub(crate) fn lease(&mut self) -> (RuntimeId, Time) {
+        let runtime = self.limiter.runtime();
+        (runtime.id().clone(), runtime.locked_until())
+    }
+
+    /// Notes a lease that has ended.
+    pub(crate) fn found_ended(&mut self, id: &RuntimeId, until: Time, is_dead: bool) {
+        self.limiter.runtime().found_ended(id, until, is_dead);
+        self.react();
+    }
+
+    /// Returns for how long an item may be locked: a limited one not beyond the lease of this process.
+    pub(crate) fn lock_time(&mut self, key: &W::Key, lock: Duration, now: Instant) -> Duration {
+        let slot = self.slots.get(key);
+        if slot.is_some_and(|slot| slot.is_limited()) {
+            self.limiter.lock_time(lock, now)
+        } else {
+            lock
+        }
+    }
+
+    /// Returns what this process uses of each limited key.
+    pub(crate) fn usage(&self) -> Vec<(Key, Usage)> {
+        self.limiter.usage()
+    }
+
+    /// Returns what wakes the task that sends the requests of limits.
     pub(crate) fn permits_wanted(&self) -> Arc<Notify> {
         self.permits_wanted.clone()
     }
@@ -131,13 +184,7 @@ impl<W: Work> Queue<W> {
 
     /// Returns whether an item that a poll for `enough` items has found counts as one that can run.
     /// Only some items of each key do, and none that no dispatcher may take.
-    pub(crate) fn polled(
-        &mut self,
-        key: &W::Key,
-        poll: PollNumber,
-        enough: u32,
-        now: Instant,
-    ) -> Runs {
+    pub(crate) fn polled(&mut self, key: &W::Key, poll: PollNumber, enough: u32) -> Runs {
         let admits_yielding = self.admits_yielding();
         let Some(slot) = self.slots.get_mut(key) else {
             return Runs::Now;
@@ -147,46 +194,16 @@ impl<W: Work> Queue<W> {
         }
         slot.select(&self.limiter);
         let selected = slot.selected.clone();
-        selected.map_or(Runs::Now, |item| {
-            self.limiter.polled(&item, poll, enough, now)
-        })
-    }
-
-    /// Returns the limited keys in use.
-    pub(crate) fn demands(&mut self, now: Instant) -> Vec<Demand> {
-        self.tick(now);
-        self.limiter.demands(now)
+        selected.map_or(Runs::Now, |item| self.limiter.polled(&item, poll, enough))
     }
 
     /// Does what the changes of limits require.
-    pub(super) fn react(&mut self, now: Instant) {
-        let news = self.limiter.take_news();
-        if news.is_wanted {
+    pub(super) fn react(&mut self) {
+        if self.limiter.is_touched() {
             self.dispatchers.to_wake.push(self.permits_wanted.clone());
         }
-        if news.has_ended {
-            self.start_unblocked(now);
-        }
-        if self.ready.is_empty() {
-            self.limiter.nothing_ready();
-        }
-    }
-
-    /// Makes the items ready that waited for a limit and may start now.
-    pub(super) fn start_unblocked(&mut self, now: Instant) {
-        loop {
-            let unblocked = self.limiter.unblocked(now);
-            for key in &unblocked {
-                self.rank(key, now);
-            }
-            // An item that waits for another limit now has left its place to the next one.
-            let waits = |key| {
-                let slot: Option<&Slot<W>> = self.slots.get(key);
-                slot.is_some_and(|slot| slot.parked.is_some())
-            };
-            if !unblocked.iter().any(waits) {
-                return;
-            }
+        if self.ready.is_empty() && !self.limiter.has_waiting() {
+            self.limiter.turns.nothing_waits();
         }
     }
 }

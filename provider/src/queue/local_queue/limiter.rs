@@ -1,245 +1,132 @@
-//! The limits of a queue: which keys may start items, and in which order the items of different keys
-//! are handed out.
+//! The limits of a queue: which items have the permits to start, and in which order the items of
+//! different keys are handed out.
 //!
-//! Pure: no clock, no I/O. What this process may start of a limited key is its share of the permits,
-//! which another module obtains. Without rules, nothing here has an effect.
+//! Pure: no clock, no I/O. [`protocol::Runtime`](crate::queue::limits::protocol::Runtime) obtains the permits; this
+//! module tells it which items wait and run. Without rules, nothing here has an effect.
 //!
-//! The order of keys is weighted fair queuing: a ready item gets the tag at which an ideal server,
-//! which serves all keys at once, would begin it. Tags of a key grow by 1 / weight per item.
+//! The order is priority, then the tag of the fair share, then age: weighted fair queuing.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cdb_coordination::Runs;
 
-use crate::stored::documents::{Labels, Priority, Rule};
+use crate::queue::limits::protocol::{
+    self, ItemId, Message, Origin, Reply, Runtime, Share, Turns, Usage, Waiting, acquisition_order,
+};
+use crate::stored::documents::{self, Labels, Rule};
 
-/// The tags between two items of a key with the weight 1.
-const STEP: u64 = 1_000_000;
+pub(crate) use crate::queue::limits::protocol::{Key, Priority};
 
 /// A poll reads on until it has found items of this many keys, if rules distinguish them.
 const KEYS_PER_POLL: u32 = 4;
 
-/// The starts that may follow each other without a pause, in seconds of the rate.
-const BURST: f64 = 1.0;
-
-/// The key of a limit or of a fair share, `tenant=ada`.
-pub(crate) type Key = Arc<str>;
-
 /// The position of an item among those of other keys.
 pub(super) type Tag = u64;
-
-/// The number of the arrival of an item that waits for a limit.
-pub(super) type Place = u64;
 
 /// The rules that select an item.
 #[derive(Debug, PartialEq)]
 pub(super) struct Selected {
-    /// The keys whose limits the item keeps to, all of them.
-    caps: Vec<Cap>,
-    /// The key and the weight of its fair share.
-    share: (Key, u32),
+    /// The keys whose limits the item keeps to, all of them, in the order of acquisition.
+    keys: Arc<[Key]>,
+    limits: Vec<protocol::Rule>,
+    /// The fair share; `None` if no rule has a weight.
+    share: Option<Share>,
     pub(super) priority: Priority,
 }
 
 impl Selected {
     /// Returns whose turns the item takes.
-    pub(super) fn place(&self) -> (Key, Priority) {
-        (self.share.0.clone(), self.priority)
+    pub(super) fn place(&self) -> (Option<Key>, Priority) {
+        (
+            self.share.as_ref().map(|(key, _)| key.clone()),
+            self.priority,
+        )
     }
 
-    /// Returns the distance to the next tag.
-    fn step(&self) -> Tag {
-        STEP / u64::from(self.share.1.max(1))
-    }
-}
-
-/// The limits of a key, for all runtimes together.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Cap {
-    pub(crate) key: Key,
-    /// The most items that run at a time.
-    pub(crate) running: Option<u32>,
-    /// The most items that start in a second.
-    pub(crate) rate: Option<f64>,
-}
-
-/// What one process may start of a key.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Allowance {
-    /// The most items that run at a time; `None` without a limit.
-    pub(crate) running: Option<u32>,
-    /// The most items that start in a second; `None` without a limit.
-    pub(crate) rate: Option<f64>,
-    /// The end of the allowance. Nothing starts afterwards.
-    pub(crate) until: Instant,
-}
-
-/// What a process uses of a limited key, and would use.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Demand {
-    pub(crate) cap: Cap,
-    pub(crate) running: u32,
-    pub(crate) waiting: u32,
-}
-
-impl Demand {
-    /// Returns the demand of a key that nothing uses.
-    pub(crate) fn nothing(key: &Key) -> Self {
-        let cap = Cap {
-            key: key.clone(),
-            running: None,
-            rate: None,
-        };
-        Self {
-            cap,
-            running: 0,
-            waiting: 0,
-        }
+    /// Returns whether the item needs permits.
+    pub(super) fn is_limited(&self) -> bool {
+        !self.keys.is_empty()
     }
 }
 
-/// What the queue has to react to.
-#[derive(Clone, Copy, Debug, Default)]
-#[must_use = "items wait for it"]
-pub(super) struct News {
-    /// An item has ended, so others may start.
-    pub(super) has_ended: bool,
-    /// The first item waits for a key, so its permits are wanted.
-    pub(super) is_wanted: bool,
-}
-
-/// A limited key.
-#[derive(Debug)]
-struct Limited<K> {
-    cap: Cap,
-    allowance: Option<Allowance>,
-    running: u32,
-    /// The starts that the rate has left, and when they were counted.
-    starts: (f64, Instant),
-    /// Due items that wait for the limit.
-    parked: BTreeMap<Place, K>,
-}
-
-impl<K> Limited<K> {
-    fn new(cap: Cap, now: Instant) -> Self {
-        Self {
-            starts: first_starts(cap.rate, now),
-            cap,
-            allowance: None,
-            running: 0,
-            parked: BTreeMap::new(),
-        }
-    }
-
-    /// Returns whether the key has to be remembered: also until its rate would permit a start again.
-    fn is_in_use(&self, now: Instant) -> bool {
-        let since = now.saturating_duration_since(self.starts.1).as_secs_f64();
-        let is_owed = self.cap.rate.is_some_and(|rate| since * rate < 1.0);
-        self.running > 0 || !self.parked.is_empty() || self.allowance.is_some() || is_owed
-    }
-
-    fn demand(&self) -> Demand {
-        Demand {
-            cap: self.cap.clone(),
-            running: self.running,
-            waiting: u32::try_from(self.parked.len()).unwrap_or(u32::MAX),
-        }
-    }
-
-    /// Counts the starts that the rate has left at `now`.
-    fn refill(&mut self, rate: f64, now: Instant) -> f64 {
-        let (left, at) = self.starts;
-        let since = now.saturating_duration_since(at).as_secs_f64();
-        let left = (left + since * rate).min((rate * BURST).max(1.0));
-        self.starts = (left, now.max(at));
-        left
-    }
-
-    /// Returns how many items may start at `now`.
-    fn room(&mut self, now: Instant) -> usize {
-        if self.cap.running == Some(0) {
-            return 0;
-        }
-        let Some(allowance) = self.allowance.filter(|allowance| allowance.until > now) else {
-            return 0;
-        };
-        let running = allowance.running.map_or(usize::MAX, |most| {
-            usize::try_from(most.saturating_sub(self.running)).unwrap_or(usize::MAX)
-        });
-        let starts = match allowance.rate {
-            None => usize::MAX,
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "saturates, and never negative"
-            )]
-            Some(rate) => self.refill(rate, now).max(0.0) as usize,
-        };
-        running.min(starts)
-    }
-
-    /// Returns when the rate permits the next start, if nothing else is in its way.
-    fn refilled_at(&self, now: Instant) -> Option<Instant> {
-        let allowance = self.allowance.filter(|allowance| allowance.until > now)?;
-        let is_full = allowance.running.is_some_and(|most| self.running >= most);
-        let rate = allowance.rate.filter(|rate| *rate > 0.0 && !is_full)?;
-        let missing = (1.0 - self.starts.0) / rate;
-        let wait = Duration::try_from_secs_f64(missing.max(0.0)).ok()?;
-        // A little later, so that rounding leaves no start a hair too early.
-        let at = self.starts.1.checked_add(wait)? + Duration::from_micros(1);
-        (at < allowance.until).then_some(at)
-    }
-}
-
-/// Returns the starts of a key that begins at `now`: one at most, and less than one of a low rate.
-fn first_starts(rate: Option<f64>, now: Instant) -> (f64, Instant) {
-    (rate.map_or(0.0, |rate| rate.min(1.0)), now)
+/// An item that begins to wait for permits.
+pub(super) struct Arrival {
+    /// The number of its arrival.
+    pub(super) item: ItemId,
+    pub(super) tag: Tag,
+    /// The time from which on it has been due, in any process.
+    pub(super) due: protocol::Time,
+    /// Whether a poll has found it.
+    pub(super) is_found: bool,
 }
 
 /// The limits of a queue with items `K`.
 #[derive(Debug)]
-pub(super) struct Limiter<K> {
+pub(crate) struct Limiter<K> {
     rules: Vec<Rule>,
-    limited: HashMap<Key, Limited<K>>,
-    /// The keys with parked items.
-    blocked: BTreeSet<Key>,
-    /// The last tag of each key with a fair share, by priority. Emptied when no item is ready.
-    tags: HashMap<(Key, Priority), Tag>,
-    /// The tag of the item of each priority that was handed out last.
-    reached: BTreeMap<Priority, Tag>,
-    news: News,
-    /// The items of each key that a poll has found.
-    polled: (u64, HashMap<(Key, Priority), u32>),
-}
-
-impl<K> Default for Limiter<K> {
-    fn default() -> Self {
-        Self {
-            rules: Vec::new(),
-            limited: HashMap::new(),
-            blocked: BTreeSet::new(),
-            tags: HashMap::new(),
-            reached: BTreeMap::new(),
-            news: News::default(),
-            polled: (0, HashMap::new()),
-        }
-    }
+    /// The time of the change of the rules.
+    version: i64,
+    pub(super) turns: Turns,
+    runtime: Runtime,
+    /// The items that wait for permits or have some.
+    items: HashMap<ItemId, K>,
+    clock: (Instant, protocol::Time),
+    /// The items of each share that a poll has found.
+    polled: (u64, HashMap<(Option<Key>, Priority), u32>),
 }
 
 impl<K: Clone> Limiter<K> {
-    /// Replaces the rules. All items must be selected again. A key keeps its allowance if its limits
-    /// have not changed.
-    pub(super) fn set_rules(&mut self, rules: Vec<Rule>) {
-        self.rules = rules;
-        self.blocked.clear();
-        self.tags.clear();
-        self.reached.clear();
-        for limited in self.limited.values_mut() {
-            limited.running = 0;
-            limited.parked.clear();
+    /// Creates the limits of a process with this name.
+    pub(super) fn new(name: &str, now: Instant) -> Self {
+        Self {
+            rules: Vec::new(),
+            version: 0,
+            turns: Turns::default(),
+            runtime: Runtime::new(name),
+            items: HashMap::new(),
+            clock: (now, protocol::Time::ZERO),
+            polled: (0, HashMap::new()),
         }
+    }
+
+    /// Tells the time of the service at a time of this process.
+    pub(super) fn set_clock(&mut self, now: Instant, time: protocol::Time) {
+        self.clock = (now, time);
+    }
+
+    /// Returns the time of the service.
+    pub(super) fn time(&self, at: Instant) -> protocol::Time {
+        let (now, time) = self.clock;
+        match at.checked_duration_since(now) {
+            Some(later) => time + later,
+            None => time.saturating_sub(now - at),
+        }
+    }
+
+    fn instant(&self, at: protocol::Time) -> Instant {
+        let (now, time) = self.clock;
+        match at.checked_sub(time) {
+            Some(later) => now.checked_add(later).unwrap_or(now),
+            None => now.checked_sub(time - at).unwrap_or(now),
+        }
+    }
+
+    /// Replaces the rules. All items must be selected again, and wait or start again.
+    pub(super) fn set_rules(&mut self, rules: Vec<Rule>, version: i64, now: Instant) {
+        self.rules = rules;
+        self.version = version;
+        self.turns.clear();
+        self.items.clear();
+        let is_limited = self.rules.iter().any(Rule::is_cap);
+        let (rules, now) = (&self.rules, self.time(now));
+        let limit_of = |key: &Key| {
+            let mut caps = rules.iter().filter(|rule| rule.is_cap());
+            limit_of(caps.find(|rule| rule.select.has_key(key)), version)
+        };
+        self.runtime.set_rules(is_limited, &limit_of, now);
     }
 
     pub(super) fn has_rules(&self) -> bool {
@@ -254,101 +141,130 @@ impl<K: Clone> Limiter<K> {
 
     /// Returns the rules that select an item; `None` if its order and its start are free.
     pub(super) fn select(&self, labels: &Labels) -> Option<Arc<Selected>> {
-        let (mut caps, mut share, mut priority) = (Vec::<Cap>::new(), None, None);
+        let (mut caps, mut share, mut priority) = (BTreeMap::new(), None, None);
         for rule in &self.rules {
             let Some(key) = rule.select.key_of(labels) else {
                 continue;
             };
             let key: Key = key.into();
-            if rule.is_cap() && caps.iter().all(|cap| cap.key != key) {
-                caps.push(Cap {
-                    key: key.clone(),
-                    running: rule.running,
-                    rate: rule.starts_per_second,
-                });
+            if rule.is_cap() {
+                let limit = || limit_of(Some(rule), self.version);
+                caps.entry(key.clone()).or_insert_with(limit);
             }
             if share.is_none() {
                 share = rule.weight.map(|weight| (key, weight));
             }
             priority = priority.or(rule.priority);
         }
+        let has_weights = self.rules.iter().any(|rule| rule.weight.is_some());
         (self.is_ordered() || !caps.is_empty()).then(|| {
+            let limits = caps.iter().map(|(key, limit)| (key.clone(), *limit));
+            let keys = acquisition_order(limits.collect());
+            let limits = keys.iter().filter_map(|key| caps.get(key).copied());
             Arc::new(Selected {
-                caps,
-                share: share.unwrap_or_else(|| ("".into(), 1)),
-                priority: priority.unwrap_or_default(),
+                limits: limits.collect(),
+                keys,
+                share: share.or_else(|| has_weights.then(|| ("".into(), 1))),
+                priority: priority.unwrap_or_default().into(),
             })
         })
     }
 
-    /// Returns the state of a key, with these limits.
-    fn limited(&mut self, cap: &Cap, now: Instant) -> &mut Limited<K> {
-        let limited = self.limited.entry(cap.key.clone());
-        let limited = limited.or_insert_with(|| Limited::new(cap.clone(), now));
-        if limited.cap != *cap {
-            limited.cap = cap.clone();
-            limited.allowance = None;
-            limited.starts = first_starts(cap.rate, now);
+    /// Notes an item that waits for permits.
+    pub(super) fn wait(&mut self, key: &K, selected: &Selected, arrival: &Arrival, now: Instant) {
+        let item = arrival.item;
+        if self.runtime.is_waiting(item) {
+            return;
         }
-        limited
+        let now = self.time(now);
+        let origin = if arrival.is_found {
+            Origin::Found
+        } else {
+            Origin::Own
+        };
+        let mut hasher = DefaultHasher::new();
+        (self.runtime.id(), item).hash(&mut hasher);
+        let waiting = Waiting {
+            item,
+            keys: selected.keys.clone(),
+            priority: selected.priority,
+            tag: arrival.tag,
+            due: arrival.due,
+            origin,
+            spread: hasher.finish(),
+        };
+        self.runtime.add(&waiting, &selected.limits, now);
+        self.items.insert(item, key.clone());
     }
 
-    /// Returns the first key whose limit does not let the item start.
-    pub(super) fn blocks(&mut self, item: &Selected, now: Instant) -> Option<Key> {
-        let mut caps = item.caps.iter();
-        let cap = caps.find(|cap| self.limited(cap, now).room(now) == 0)?;
-        Some(cap.key.clone())
-    }
-
-    /// Notes the start of an item.
-    pub(super) fn start(&mut self, item: &Selected, now: Instant) {
-        for cap in item.caps.iter().filter(|cap| cap.rate.is_some()) {
-            self.limited(cap, now).starts.0 -= 1.0;
-        }
-        self.count(item, now);
-    }
-
-    /// Counts an item that runs. One without a permit, because the limit is newer, wants one.
-    pub(super) fn count(&mut self, item: &Selected, now: Instant) {
-        for cap in &item.caps {
-            let limited = self.limited(cap, now);
-            limited.running += 1;
-            let allowance = limited.allowance;
-            self.news.is_wanted |= allowance.is_none_or(|allowance| allowance.until <= now);
+    /// Notes that an item does not wait any more.
+    pub(super) fn leave(&mut self, item: ItemId, now: Instant) {
+        if self.runtime.is_waiting(item) {
+            self.runtime.remove(item, self.time(now));
+            self.items.remove(&item);
         }
     }
 
-    /// Notes the end of an item.
-    pub(super) fn end(&mut self, item: &Selected, now: Instant) {
-        for cap in &item.caps {
-            let limited = self.limited(cap, now);
-            limited.running = limited.running.saturating_sub(1);
-            self.news.has_ended = true;
+    pub(super) fn is_waiting(&self, item: ItemId) -> bool {
+        self.runtime.is_waiting(item)
+    }
+
+    /// Notes the start of an item, which counts from now on.
+    pub(super) fn start(&mut self, key: &K, item: ItemId, selected: &Selected, now: Instant) {
+        let now = self.time(now);
+        self.runtime
+            .start(item, &selected.keys, &selected.limits, now);
+        self.items.insert(item, key.clone());
+    }
+
+    /// Returns whether an item that was started may begin at `now`.
+    pub(super) fn may_begin(&self, item: ItemId, now: Instant) -> bool {
+        self.runtime.may_begin(item, self.time(now))
+    }
+
+    /// Notes the end of an item that was started.
+    pub(super) fn end(&mut self, item: ItemId, has_begun: bool, now: Instant) {
+        let now = self.time(now);
+        if has_begun {
+            self.runtime.ended(item, now);
+        } else {
+            self.runtime.not_begun(item, now);
         }
+        self.items.remove(&item);
     }
 
-    /// Notes that a ready item has left without a start, so that another one may take its place.
-    pub(super) fn left(&mut self) {
-        self.news.has_ended = true;
+    /// Returns the first waiting item of each priority that may start at `now`, of those that are accepted.
+    pub(super) fn first_of_each(
+        &mut self,
+        now: Instant,
+        mut accepts: impl FnMut(&K) -> bool,
+    ) -> BTreeMap<Priority, Ready<K>> {
+        let now = self.time(now);
+        let items = &self.items;
+        let mut accepts = |item| items.get(&item).is_some_and(&mut accepts);
+        let first = self.runtime.first_of_each(&mut accepts, now);
+        let ready = first.into_iter().filter_map(|(priority, rank)| {
+            let key = self.items.get(&rank.item)?.clone();
+            let (tag, arrival) = (rank.tag, rank.item);
+            Some((priority, Ready { key, tag, arrival }))
+        });
+        ready.collect()
     }
 
-    /// Takes what has happened since the last call.
-    pub(super) fn take_news(&mut self) -> News {
-        std::mem::take(&mut self.news)
+    /// Returns whether an item has a permit of each of its keys here.
+    pub(super) fn has_room(&mut self, item: &Selected, now: Instant) -> bool {
+        !item.is_limited() || self.runtime.has_room(&item.keys, self.time(now))
     }
 
-    /// Notes an item that waits for the limit of a key.
-    pub(super) fn park(&mut self, key: &Key, at: Place, item: K) {
-        if let Some(limited) = self.limited.get_mut(key) {
-            limited.parked.insert(at, item);
-            self.news.is_wanted |= self.blocked.insert(key.clone());
-        }
+    /// Returns whether any item waits for permits.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.runtime.has_waiting()
     }
 
     /// Counts an item that a poll for `enough` items has found, and returns whether it counts as one
-    /// that can run. It does not if the poll has found many of its key: a poll that stops at the many
-    /// items of one key would never find the others.
-    pub(super) fn polled(&mut self, item: &Selected, poll: u64, enough: u32, now: Instant) -> Runs {
+    /// that can run. It does not if the poll has found many of its share: a poll that stops at the many
+    /// items of one share would never find the others.
+    pub(super) fn polled(&mut self, item: &Selected, poll: u64, enough: u32) -> Runs {
         let most = (enough / KEYS_PER_POLL).max(1);
         let (last, counts) = &mut self.polled;
         if *last != poll {
@@ -358,143 +274,113 @@ impl<K: Clone> Limiter<K> {
         let count = counts.entry(item.place()).or_insert(0);
         *count += 1;
         let is_counted = *count <= most;
-        Runs::now_if(is_counted && self.blocks(item, now).is_none())
+        Runs::now_if(is_counted && self.runtime.may_get(&item.keys))
     }
 
-    /// Notes that an item does not wait any more.
-    pub(super) fn unpark(&mut self, key: &Key, at: Place) {
-        if let Some(limited) = self.limited.get_mut(key) {
-            limited.parked.remove(&at);
-            if limited.parked.is_empty() {
-                self.blocked.remove(key);
-            }
-        }
-    }
-
-    /// Returns the parked items that may start at `now`, as many of a key as its limit lets start.
-    pub(super) fn unblocked(&mut self, now: Instant) -> Vec<K> {
-        let mut items = Vec::new();
-        for key in &self.blocked {
-            if let Some(limited) = self.limited.get_mut(key) {
-                let room = limited.room(now);
-                items.extend(limited.parked.values().take(room).cloned());
-            }
-        }
-        items
-    }
-
-    /// Returns when the next parked item may start, if only a rate delays it.
-    pub(super) fn next_start(&self, now: Instant) -> Option<Instant> {
-        let blocked = self.blocked.iter().filter_map(|key| self.limited.get(key));
-        blocked.filter_map(|limited| limited.refilled_at(now)).min()
+    /// Returns when to look for items that may start, if nothing happens before.
+    pub(super) fn next_start(&self) -> Option<Instant> {
+        Some(self.instant(self.runtime.next_timer()?))
     }
 
     /// Returns the tag of an item that has become ready.
     pub(super) fn tag(&mut self, item: &Selected) -> Tag {
-        let last = self.tags.get(&item.place());
-        let reached = self.reached.get(&item.priority).copied();
-        let reached = reached.unwrap_or_default();
-        let tag = last.map_or(reached, |last| reached.max(last + item.step()));
-        self.tags.insert(item.place(), tag);
-        tag
+        let share = item.share.as_ref();
+        share.map_or(0, |share| self.turns.tag(share, item.priority))
     }
 
-    /// Takes back the tag of an item that is not handed out. Only the last one of a key can be.
+    /// Takes back the tag of an item that is not handed out.
     pub(super) fn untag(&mut self, item: &Selected, tag: Tag) {
-        if self.tags.get(&item.place()) == Some(&tag) {
-            self.tags
-                .insert(item.place(), tag.saturating_sub(item.step()));
+        if let Some(share) = &item.share {
+            self.turns.untag(share, item.priority, tag);
         }
     }
 
-    /// Notes the tag of an item that is handed out. Keys of other priorities do not go on: they would
-    /// wait for the turns that they have already had.
-    pub(super) fn reached(&mut self, priority: Priority, tag: Tag) {
-        let reached = self.reached.entry(priority).or_default();
-        *reached = tag.max(*reached);
+    /// Notes that timers may be due.
+    pub(super) fn tick(&mut self, now: Instant) {
+        self.runtime.tick(self.time(now));
     }
 
-    /// Notes that no item is ready. All keys start again without tags.
-    pub(super) fn nothing_ready(&mut self) {
-        self.tags.clear();
+    /// Returns whether requests may be due.
+    pub(super) fn is_touched(&self) -> bool {
+        self.runtime.is_touched()
     }
 
-    /// Lowers what this process may start of a key.
-    pub(super) fn lower(&mut self, key: &Key, to: Allowance) {
-        if let Some(limited) = self.limited.get_mut(key)
-            && let Some(allowance) = &mut limited.allowance
-        {
-            let running = allowance.running.zip(to.running);
-            allowance.running = running.map(|(own, new)| own.min(new));
-            let rate = allowance.rate.zip(to.rate);
-            allowance.rate = rate.map(|(own, new)| own.min(new));
+    /// Returns the requests that are due, and when to ask again.
+    pub(super) fn messages(
+        &mut self,
+        room: usize,
+        now: Instant,
+    ) -> (Vec<Message>, Option<Instant>) {
+        let messages = self.runtime.messages(room, self.time(now));
+        let wake_at = self.runtime.wake_at().map(|at| self.instant(at));
+        (messages, wake_at)
+    }
+
+    /// Notes the answer to a request of the process under the name `by`.
+    pub(super) fn answer(&mut self, by: &protocol::RuntimeId, reply: Reply, now: Instant) {
+        if by == self.runtime.id() {
+            self.runtime.on(reply, self.time(now));
         }
     }
 
-    /// Returns what a key uses.
-    pub(super) fn demand(&self, key: &Key) -> Option<Demand> {
-        self.limited.get(key).map(Limited::demand)
+    /// Returns the protocol of this process.
+    pub(super) fn runtime(&mut self) -> &mut Runtime {
+        &mut self.runtime
     }
 
-    /// Returns the items that wait for the limit of a key.
-    pub(super) fn parked(&self, key: &Key) -> impl Iterator<Item = &K> {
-        let limited = self.limited.get(key).into_iter();
-        limited.flat_map(|limited| limited.parked.values())
+    /// Returns what this process uses of each key.
+    pub(super) fn usage(&self) -> Vec<(Key, Usage)> {
+        self.runtime.usage()
     }
 
-    /// Sets what this process may start of a key.
-    pub(super) fn allow(&mut self, key: &Key, allowance: Option<Allowance>) {
-        if let Some(limited) = self.limited.get_mut(key) {
-            limited.allowance = allowance;
-        }
-    }
-
-    /// Returns the limited keys in use.
-    pub(super) fn demands(&mut self, now: Instant) -> Vec<Demand> {
-        self.limited.retain(|_, limited| limited.is_in_use(now));
-        self.limited.values().map(Limited::demand).collect()
+    /// Returns for how long a limited item may be locked at `now`.
+    pub(super) fn lock_time(&mut self, lock: Duration, now: Instant) -> Duration {
+        self.runtime.outlast(lock);
+        let until = self.runtime.locked_until();
+        lock.min(until.saturating_sub(self.time(now)))
     }
 }
 
+/// A waiting item that may start.
+#[derive(Clone, Debug)]
+pub(super) struct Ready<K> {
+    pub(super) key: K,
+    pub(super) tag: Tag,
+    pub(super) arrival: u64,
+}
+
+impl From<documents::Priority> for Priority {
+    fn from(priority: documents::Priority) -> Self {
+        match priority {
+            documents::Priority::High => Self::High,
+            documents::Priority::Normal => Self::Normal,
+            documents::Priority::Low => Self::Low,
+        }
+    }
+}
+
+/// Returns the limits of a rule.
+fn limit_of(rule: Option<&Rule>, version: i64) -> protocol::Rule {
+    protocol::Rule {
+        version,
+        running: rule.and_then(|rule| rule.running).map(i64::from),
+        interval: rule.and_then(|rule| rule.starts_per_second).map(interval),
+    }
+}
+
+/// Returns the time between two starts, in whole microseconds, and never too short.
+fn interval(rate: f64) -> Duration {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates, and never negative"
+    )]
+    Duration::from_micros((1e6 / rate).ceil() as u64)
+}
+
 #[cfg(test)]
-pub(super) mod views {
-    use std::time::Instant;
-
-    use super::{Key, Limited, Limiter, Selected};
-
-    /// The state of a limited key, for tests.
-    #[derive(Debug)]
-    pub(in super::super) struct View {
-        pub(in super::super) key: Key,
-        pub(in super::super) running: usize,
-        pub(in super::super) parked: usize,
-        pub(in super::super) room: usize,
-    }
-
-    impl Selected {
-        pub(in super::super) fn needs(&self, key: &Key) -> bool {
-            self.caps.iter().any(|cap| cap.key == *key)
-        }
-    }
-
-    impl<K: Clone> Limiter<K> {
-        pub(in super::super) fn views(&self, now: Instant) -> Vec<View> {
-            let view = |limited: &Limited<K>| {
-                let mut copy = Limited {
-                    cap: limited.cap.clone(),
-                    allowance: limited.allowance,
-                    running: limited.running,
-                    starts: limited.starts,
-                    parked: limited.parked.clone(),
-                };
-                View {
-                    key: limited.cap.key.clone(),
-                    running: limited.running as usize,
-                    parked: limited.parked.len(),
-                    room: copy.room(now),
-                }
-            };
-            self.limited.values().map(view).collect()
-        }
+impl Selected {
+    pub(super) fn needs(&self, key: &Key) -> bool {
+        self.keys.contains(key)
     }
 }

@@ -44,8 +44,6 @@ mod tests;
 pub(crate) use claim::{Caller, Shared, Won};
 pub(crate) use dispatcher::FetchRequest;
 pub(crate) use limited::Reservation;
-#[cfg(test)]
-pub(crate) use limiter::Cap;
-pub(crate) use limiter::{Allowance, Demand, Key};
+pub(crate) use limiter::Key;
 pub(crate) use slot::{Memory, Offer, PollNumber, Work};
 pub(crate) use waiter::{Guard, LocalQueue, Taken};

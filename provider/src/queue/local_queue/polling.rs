@@ -5,9 +5,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::limiter::Priority;
 use super::queue::{Queue, put};
 use super::slot::{Class, PollNumber, Rank, Slot, Work};
-use crate::stored::documents::Priority;
 use crate::timing::POLL_OVERLAP;
 
 /// The number of polls after which an item that none of them has found is forgotten.

@@ -44,7 +44,7 @@ pub(crate) struct Queue<W: Work> {
     pub(super) polled: Order<PollNumber, W::Key>,
     pub(super) releasing: BTreeSet<W::Key>,
     pub(super) limiter: Limiter<W::Key>,
-    /// Wakes the task that obtains permits.
+    /// Wakes the task that sends the requests of limits.
     pub(super) permits_wanted: Arc<Notify>,
     pub(super) dispatchers: Dispatchers<W>,
     pub(super) pace: Pace,
@@ -62,7 +62,7 @@ pub(crate) struct Queue<W: Work> {
 }
 
 impl<W: Work> Queue<W> {
-    pub(crate) fn new(pace: Pace, limits: Limits) -> Self {
+    pub(crate) fn new(pace: Pace, limits: Limits, limiter: Limiter<W::Key>) -> Self {
         Self {
             slots: HashMap::new(),
             held: HashMap::new(),
@@ -72,7 +72,7 @@ impl<W: Work> Queue<W> {
             idle: BTreeMap::new(),
             polled: BTreeMap::new(),
             releasing: BTreeSet::new(),
-            limiter: Limiter::default(),
+            limiter,
             permits_wanted: Arc::default(),
             dispatchers: Dispatchers::default(),
             pace,
@@ -166,9 +166,10 @@ impl<W: Work> Queue<W> {
         if is_changed {
             self.shrink(now);
         }
-        self.start_unblocked(now);
+        self.limiter.tick(now);
+        self.react();
         let timer = self.timers.keys().next().map(|(at, _)| *at);
-        timer.into_iter().chain(self.limiter.next_start(now)).min()
+        timer.into_iter().chain(self.limiter.next_start()).min()
     }
 
     /// Changes the known state of an item, and accounts for its memory.
@@ -201,17 +202,17 @@ impl<W: Work> Queue<W> {
         let is_holding = !slot.phase.is_busy() && memory.pending > 0;
         let due = W::due(&slot.known).filter(|_| is_holding);
         put(&mut self.holding, &mut slot.holding, due, key, last);
-        let is_idle = matches!(slot.phase, Phase::Idle) && rank.is_none() && !slot.is_reserved;
+        let is_idle = matches!(slot.phase, Phase::Idle) && rank.is_none() && !slot.is_reserved();
         let is_evictable = is_idle && (wakes_at.is_none() || memory.cached > 0);
         let idle = is_evictable.then_some(());
         put(&mut self.idle, &mut slot.idle, idle, key, last);
         if is_idle && wakes_at.is_none() && W::is_forgettable(&slot.known) {
-            self.remove(key);
+            self.remove(key, now);
         }
-        if rank.is_some() {
+        if rank.is_some() || self.limiter.has_waiting() {
             self.wake(now);
         }
-        self.react(now);
+        self.react();
     }
 
     /// Ends the phase of a slot if its time has come.
@@ -233,12 +234,12 @@ impl<W: Work> Queue<W> {
     }
 
     /// Removes a slot with all that is known of its item.
-    pub(super) fn remove(&mut self, key: &W::Key) {
+    pub(super) fn remove(&mut self, key: &W::Key, now: Instant) {
         let Some(mut slot) = self.slots.remove(key) else {
             return;
         };
         if let Some(selected) = slot.selected.clone() {
-            slot.leave(&mut self.limiter, &selected);
+            slot.leave(&mut self.limiter, &selected, now);
         }
         let last = &mut self.sequence;
         let memory = W::memory(&slot.known);
@@ -249,9 +250,6 @@ impl<W: Work> Queue<W> {
         put(&mut self.holding, &mut slot.holding, None, key, last);
         put(&mut self.idle, &mut slot.idle, None, key, last);
         put(&mut self.polled, &mut slot.polled, None, key, last);
-        if let Some((limit, at)) = slot.parked.take() {
-            self.limiter.unpark(&limit, at);
-        }
         self.garbage.push(slot.known);
     }
 }
@@ -287,9 +285,9 @@ impl<W: Work> Queue<W> {
         while self.memory.cached > self.limits.memory.cached || self.slots.len() > self.limits.slots
         {
             if let Some(key) = self.idle.values().next().cloned() {
-                self.evict(&key);
+                self.evict(&key, now);
             } else if let Some(key) = self.last_waiting() {
-                self.remove(&key);
+                self.remove(&key, now);
             } else {
                 break;
             }
@@ -306,7 +304,7 @@ impl<W: Work> Queue<W> {
     }
 
     /// Evicts an idle slot. A slot with a timer keeps its pending messages.
-    fn evict(&mut self, key: &W::Key) {
+    fn evict(&mut self, key: &W::Key, now: Instant) {
         let Some(slot) = self.slots.get_mut(key) else {
             return;
         };
@@ -318,7 +316,7 @@ impl<W: Work> Queue<W> {
             &mut self.sequence,
         );
         if slot.timer.is_none() {
-            self.remove(key);
+            self.remove(key, now);
             return;
         }
         let mut evicted = None;
@@ -333,7 +331,7 @@ impl<W: Work> Queue<W> {
         let is_idle = |key: &&W::Key| {
             let slot = self.slots.get(*key);
             slot.is_some_and(|slot| {
-                matches!(slot.phase, Phase::Idle | Phase::Behind { .. }) && !slot.is_reserved
+                matches!(slot.phase, Phase::Idle | Phase::Behind { .. }) && !slot.is_reserved()
             })
         };
         let is_too_many = self.slots.len() > self.limits.slots;

@@ -3,10 +3,12 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::limiter::{Key, Limiter, Place, Selected, Tag};
-use crate::stored::documents::{Labels, Priority};
+use cdb_model::Timestamp;
+
+use super::limiter::{Arrival, Limiter, Priority, Selected, Tag};
+use crate::stored::documents::Labels;
 
 /// The type of a queue's items.
 pub(crate) trait Work: Sized + 'static {
@@ -28,6 +30,11 @@ pub(crate) trait Work: Sized + 'static {
 
     /// Returns the time at which the item is due; `None` without pending work.
     fn due(known: &Self::Known) -> Option<Instant>;
+
+    /// Returns the time from which on the item has been due in any process, if that is known.
+    fn due_since(_: &Self::Known) -> Option<Timestamp> {
+        None
+    }
 
     /// Returns whether a dispatcher can take an offered item.
     fn accepts(request: &Self::Capability, offer: Offer<'_, Self>) -> bool;
@@ -208,16 +215,16 @@ pub(crate) struct Slot<W: Work> {
     pub(super) labels: Option<Arc<Labels>>,
     /// The rules that select the item.
     pub(super) selected: Option<Arc<Selected>>,
-    /// Whether a batch that is being sent will lock the item.
-    pub(super) is_reserved: bool,
+    /// How many wait for the end of a batch that may lock the item.
+    pub(super) reservations: u8,
     /// Whether the limits count the item as running.
     pub(super) is_counted: bool,
-    /// The position among items of other keys, while the item is ready.
+    /// Whether the runtime has processed the item since it has been counted.
+    pub(super) has_begun: bool,
+    /// The position among items of other keys, while the item is ready or waits for permits.
     pub(super) tag: Option<Tag>,
-    /// The number of its arrival, while the item is ready or parked and was parked once.
+    /// The number of its arrival, while it waits for permits or has some.
     pub(super) arrival: Option<u64>,
-    /// The key whose limit the item waits for.
-    pub(super) parked: Option<(Key, Place)>,
 }
 
 impl<W: Work> Default for Slot<W> {
@@ -233,19 +240,29 @@ impl<W: Work> Default for Slot<W> {
             idle: None,
             labels: None,
             selected: None,
-            is_reserved: false,
+            reservations: 0,
             is_counted: false,
+            has_begun: false,
             tag: None,
             arrival: None,
-            parked: None,
         }
     }
 }
 
 impl<W: Work> Slot<W> {
+    pub(super) fn is_reserved(&self) -> bool {
+        self.reservations > 0
+    }
+
     /// Returns whether the limits of the item's keys count it as running.
     pub(super) fn counts(&self) -> bool {
-        self.is_reserved || self.phase.is_busy()
+        self.is_reserved() || self.phase.is_busy()
+    }
+
+    /// Returns whether the item needs permits.
+    pub(super) fn is_limited(&self) -> bool {
+        let selected = self.selected.as_ref();
+        selected.is_some_and(|selected| selected.is_limited())
     }
 
     /// Returns whether one of several dispatchers stays free of the item.
@@ -257,7 +274,7 @@ impl<W: Work> Slot<W> {
     pub(super) fn offer(&self, now: Instant) -> Option<(Class, Offer<'_, W>)> {
         let is_due = || W::due(&self.known).is_some_and(|due| due <= now);
         match &self.phase {
-            _ if self.is_reserved => None,
+            _ if self.is_reserved() => None,
             Phase::Idle if is_due() => {
                 let class = if W::is_first(&self.known) {
                     Class::First
@@ -288,7 +305,7 @@ impl<W: Work> Slot<W> {
     }
 
     /// Counts the slot for the limits of its keys, and returns its place among the ready slots: none while
-    /// one of the limits does not let it start. A prelocked item has started already.
+    /// it waits for permits. A prelocked item has started already.
     pub(super) fn limit(
         &mut self,
         limiter: &mut Limiter<W::Key>,
@@ -297,7 +314,7 @@ impl<W: Work> Slot<W> {
         sequence: &mut u64,
         now: Instant,
     ) -> Option<Rank> {
-        self.count(limiter, now);
+        self.count(limiter, key, sequence, now);
         if class.is_some() {
             self.select(limiter);
         }
@@ -309,24 +326,18 @@ impl<W: Work> Slot<W> {
             });
         };
         let counts = self.counts();
-        if let Some((limit, at)) = self.parked.take() {
-            limiter.unpark(&limit, at);
+        if selected.is_limited() && !counts {
+            if matches!(class, Some(Class::First | Class::Free)) {
+                self.wait(limiter, &selected, key, sequence, now);
+            } else {
+                self.leave(limiter, &selected, now);
+            }
+            return None;
         }
         let Some(class) = class else {
-            self.arrival = None;
-            self.leave(limiter, &selected);
+            self.leave(limiter, &selected, now);
             return None;
         };
-        if !counts && let Some(limit) = limiter.blocks(&selected, now) {
-            self.leave(limiter, &selected);
-            let at = *self.arrival.get_or_insert_with(|| {
-                *sequence += 1;
-                *sequence
-            });
-            limiter.park(&limit, at, key.clone());
-            self.parked = Some((limit, at));
-            return None;
-        }
         // A reserved turn is handed out at once, whatever its key has had. It takes no tag: a key
         // with many of them would otherwise wait with its other turns until all keys have caught up.
         let tag = if class == Class::First && !counts {
@@ -342,16 +353,54 @@ impl<W: Work> Slot<W> {
     }
 
     /// Counts the item for the limits of its keys, once it starts or ends.
-    fn count(&mut self, limiter: &mut Limiter<W::Key>, now: Instant) {
+    fn count(
+        &mut self,
+        limiter: &mut Limiter<W::Key>,
+        key: &W::Key,
+        sequence: &mut u64,
+        now: Instant,
+    ) {
         let counts = self.counts();
-        if let Some(selected) = self.selected.as_ref().filter(|_| counts != self.is_counted) {
+        let limited = self.selected.clone().filter(|it| it.is_limited());
+        if let Some(selected) = limited.filter(|_| counts != self.is_counted) {
             self.is_counted = counts;
+            let arrival = self.arrive(sequence);
             if counts {
-                limiter.start(selected, now);
+                limiter.start(key, arrival, &selected, now);
             } else {
-                limiter.end(selected, now);
+                limiter.end(arrival, self.has_begun, now);
+                self.arrival = None;
+                self.has_begun = false;
             }
         }
+        self.has_begun |= self.is_counted && matches!(self.phase, Phase::Running { .. });
+    }
+
+    /// Lets the item wait for permits.
+    fn wait(
+        &mut self,
+        limiter: &mut Limiter<W::Key>,
+        selected: &Selected,
+        key: &W::Key,
+        sequence: &mut u64,
+        now: Instant,
+    ) {
+        let due = W::due_since(&self.known);
+        let due = due.map(|due| Duration::from_millis(due.as_millis()));
+        let arrival = Arrival {
+            item: self.arrive(sequence),
+            tag: *self.tag.get_or_insert_with(|| limiter.tag(selected)),
+            due: due.unwrap_or_else(|| limiter.time(now)),
+            is_found: self.polled.is_some(),
+        };
+        limiter.wait(key, selected, &arrival, now);
+    }
+
+    fn arrive(&mut self, sequence: &mut u64) -> u64 {
+        *self.arrival.get_or_insert_with(|| {
+            *sequence += 1;
+            *sequence
+        })
     }
 
     /// Selects the rules of an item whose labels depend on what is known of it, before the item
@@ -365,15 +414,25 @@ impl<W: Work> Slot<W> {
         }
     }
 
-    /// Notes that the item is not ready any more. If it was not handed out, another one takes its
-    /// place.
-    pub(super) fn leave(&mut self, limiter: &mut Limiter<W::Key>, selected: &Selected) {
+    /// Notes that the item is not ready any more, and does not wait for permits.
+    pub(super) fn leave(
+        &mut self,
+        limiter: &mut Limiter<W::Key>,
+        selected: &Selected,
+        now: Instant,
+    ) {
         let tag = self.tag.take();
-        if self.rank.is_some() && !self.counts() {
-            if let Some(tag) = tag {
-                limiter.untag(selected, tag);
-            }
-            limiter.left();
+        let arrival = self.arrival.filter(|_| !self.is_counted);
+        let was_waiting = arrival.is_some_and(|arrival| limiter.is_waiting(arrival));
+        if let Some(arrival) = arrival {
+            limiter.leave(arrival, now);
+            self.arrival = None;
+        }
+        if (self.rank.is_some() || was_waiting)
+            && !self.counts()
+            && let Some(tag) = tag
+        {
+            limiter.untag(selected, tag);
         }
     }
 }

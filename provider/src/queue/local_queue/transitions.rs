@@ -1,32 +1,36 @@
 //! The transitions of an item: from an attempt to a lock, to the runtime, and back.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::claim::{Caller, Claim, Held, Shared, UnusedPrelock, Won};
+use super::limiter::Priority;
 use super::queue::Queue;
 use super::slot::{Class, Phase, Rank, Slot, Work};
-use crate::stored::documents::Priority;
 
 impl<W: Work> Queue<W> {
-    /// Claims a ready item for a prelock of a batch. Returns `None` when no ready item is suitable.
+    /// Claims a ready item for a prelock of a batch, for a dispatcher like this one. Returns `None` when no ready item is
+    /// suitable, or another one comes first by rules.
     pub(crate) fn claim_ready(
         &mut self,
+        capability: &W::Capability,
         now: Instant,
         is_suitable: impl Fn(&W::Known) -> bool,
     ) -> Option<(Claim<W::Key>, W::Attempt)> {
         self.tick(now);
-        let (slots, limiter) = (&self.slots, &mut self.limiter);
-        let ready = self.ready.values().find(|key| {
-            slots.get(*key).is_some_and(|slot| {
-                let selected = slot.selected.as_deref();
-                matches!(slot.phase, Phase::Idle)
-                    && is_suitable(&slot.known)
-                    && selected.is_none_or(|selected| limiter.blocks(selected, now).is_none())
-            })
-        });
-        let key = ready.cloned()?;
-        self.claim(&key, now)
+        let is_suitable = |slots: &HashMap<W::Key, Slot<W>>, key: &W::Key| {
+            let slot = slots.get(key);
+            slot.is_some_and(|slot| matches!(slot.phase, Phase::Idle) && is_suitable(&slot.known))
+        };
+        let key = if self.limiter.is_ordered() || self.limiter.has_waiting() {
+            let first = self.first_free(capability, now)?;
+            Some(first.key).filter(|key| is_suitable(&self.slots, key))
+        } else {
+            let mut ready = self.ready.values();
+            ready.find(|key| is_suitable(&self.slots, key)).cloned()
+        };
+        self.claim(&key?, now)
     }
 
     /// Claims an idle item for a prelock of a batch. Returns `None` while the item is not idle.
@@ -181,7 +185,10 @@ impl<W: Work> Queue<W> {
         learn: impl FnOnce(&mut W::Known),
     ) -> Option<W::Running> {
         let (token, until) = (won.token, won.until);
-        if until <= now {
+        let slot = self.slots.get(&claim.key);
+        let arrival = slot.and_then(|slot| slot.arrival.filter(|_| slot.is_counted));
+        let may_begin = arrival.is_none_or(|arrival| self.limiter.may_begin(arrival, now));
+        if until <= now || !may_begin {
             self.release(claim, now, |known| W::expire(known, now));
             return Some(won.lock);
         }

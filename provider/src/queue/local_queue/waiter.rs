@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::claim::{Caller, Claim, Shared, UnusedPrelock, Won};
 use super::dispatcher::{FetchRequest, Next, WaiterId};
-use super::limiter::Demand;
+use super::limiter::Limiter;
 use super::pace::{Pace, Polls};
 use super::queue::{Limits, Queue};
 use super::slot::{Memory, PollNumber, Work};
@@ -36,6 +36,7 @@ impl<W: Work> LocalQueue<W> {
     pub(crate) fn new(config: &CosmosDBProviderConfig, dispatchers: u32, cached: usize) -> Self {
         let now = Instant::now().into_std();
         let pace = Pace::new(config.min_poll_interval, config.max_poll_interval, now);
+        let name = uuid::Uuid::new_v4().to_string();
         let limits = Limits {
             memory: Memory {
                 pending: PENDING_BYTES,
@@ -44,7 +45,7 @@ impl<W: Work> LocalQueue<W> {
             slots: MAX_SLOTS,
         };
         Self {
-            queue: Mutex::new(Queue::new(pace, limits)),
+            queue: Mutex::new(Queue::new(pace, limits, Limiter::new(&name, now))),
             polls: Polls::new(dispatchers),
         }
     }
@@ -112,11 +113,6 @@ impl<W: Work> LocalQueue<W> {
     /// `None` for all items.
     pub(crate) fn begin_poll(&self) -> Option<Duration> {
         self.with(Queue::begin_poll)
-    }
-
-    /// Returns the limited keys in use.
-    pub(crate) fn demands(&self) -> Vec<Demand> {
-        self.with(Queue::demands)
     }
 
     /// Ends the phases whose time has come.

@@ -302,7 +302,7 @@ impl fmt::Display for Selector {
 
 impl Selector {
     /// Returns whether activities with this key are selected.
-    fn has_key(&self, key: &str) -> bool {
+    pub(crate) fn has_key(&self, key: &str) -> bool {
         match self {
             Self::All => key == "*",
             Self::Label { name, value } => key.split_once('=').is_some_and(|(of, found)| {
@@ -321,70 +321,6 @@ impl Selector {
         is_selected.then(|| format!("{name}={found}"))
     }
 }
-
-/// The permits of one key, divided among the runtimes that have activities with the key.
-///
-/// A runtime writes it while it has such activities, and never more than the limit is permitted to
-/// all together: each write is conditional on the version that it read.
-#[derive(Document, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
-#[document(type = "permits", id = "{instance_id}:permits")]
-pub struct Permits {
-    /// Always [`LIMITS_PARTITION`] with the key, which spreads the keys over the container.
-    #[document(partition_key)]
-    pub instance_id: String,
-    /// The key, `tenant=ada`.
-    pub key: String,
-    /// The runtimes that hold permits, or want some.
-    pub holders: Vec<Holder>,
-    /// The seconds until the service deletes the document after its last change.
-    #[document(ttl)]
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ttl: Option<u32>,
-}
-
-/// The permits of one runtime.
-#[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct Holder {
-    /// The runtime: a random name per process.
-    pub runtime: String,
-    /// The activities that it may run at a time.
-    pub running: u32,
-    /// The activities that it would run.
-    pub wanted: u32,
-    /// Those of the wanted activities that wait for the limit. `None` from earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waiting: Option<u32>,
-    /// The time from which on the oldest of them has been due.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waiting_since: Option<Timestamp>,
-    /// The thousandths of a start per second that it may use.
-    #[serde(default)]
-    pub starts: u32,
-    /// The end of the permits, by the service's clock.
-    pub until: Timestamp,
-}
-
-impl Permits {
-    /// Returns the key of the document that has the permits of a key.
-    pub fn key_of(key: &str) -> PermitsKey {
-        PermitsKey::new(format!("{LIMITS_PARTITION}:{key}"))
-    }
-
-    /// Creates the document of a key.
-    pub(crate) fn new(key: &str) -> Self {
-        Self {
-            instance_id: Self::key_of(key).instance_id,
-            key: key.to_owned(),
-            ttl: Some(PERMITS_KEPT),
-            ..Self::default()
-        }
-    }
-}
-
-/// An hour: no runtime holds permits that long without a write.
-const PERMITS_KEPT: u32 = 60 * 60;
 
 #[cfg(test)]
 mod tests {

@@ -13,6 +13,7 @@ mod incarnation;
 mod instance;
 mod kv;
 mod labels;
+mod limited_key;
 mod limits;
 mod member;
 mod outbox_intent;
@@ -37,9 +38,9 @@ pub use kv::{
 };
 pub use labels::Labels;
 pub(crate) use labels::MAX_LABEL;
+pub use limited_key::{LimitedKey, LimitedKeyKey, RuntimeLease, RuntimeLeaseKey};
 pub use limits::{
-    Holder, LIMITS_PARTITION, Limits, LimitsKey, MAX_RULES, Permits, PermitsKey, Priority, Rule,
-    RuleError, Selector,
+    LIMITS_PARTITION, Limits, LimitsKey, MAX_RULES, Priority, Rule, RuleError, Selector,
 };
 pub use member::{Member, MemberKey};
 pub use outbox_intent::{
@@ -111,6 +112,8 @@ pub enum Durable {
     Spill(Spill),
     /// The limits of activities.
     Limits(Limits),
-    /// The permits that runtimes hold of a limited key.
-    Permits(Permits),
+    /// The permits of a limited key.
+    LimitedKey(LimitedKey),
+    /// The lease of a runtime that may hold permits.
+    RuntimeLease(RuntimeLease),
 }

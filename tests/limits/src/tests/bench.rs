@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::machine::{
-    Answer, Condition, Field, Holder, Line, Patch, Request, Rule, RuntimeId, Time, Want,
-};
+use crate::machine::holder::{Holder, Want};
+use crate::machine::{Answer, Condition, Field, Line, Patch, Request, Rule, RuntimeId, Time};
 
 /// A fault that is built into the protocol on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

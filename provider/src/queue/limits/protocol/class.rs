@@ -134,7 +134,8 @@ impl Class {
     }
 }
 
-fn has_room(holders: &mut Holders, key: &Key, now: Time) -> bool {
+/// Returns whether a key has a permit here, and a slot that is due.
+pub(super) fn has_room(holders: &mut Holders, key: &Key, now: Time) -> bool {
     let Some(holder) = holders.get_mut(key) else {
         return false;
     };

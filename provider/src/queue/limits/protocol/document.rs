@@ -1,16 +1,10 @@
 //! The document of one limited key, and its conditional patches as data.
 //!
-//! [`Line::apply`] has the semantics of the service: the condition refers to the old document, all
-//! operations of a patch are applied or none, and a patch has at most [`MAX_OPERATIONS`].
 //! Conditions only compare numbers and test for existence, because emulators and the service agree on those.
 
 use std::collections::BTreeMap;
 
 use super::RuntimeId;
-
-/// The most operations of a patch.
-/// Source: "Partial document update in Azure Cosmos DB", supported limits.
-const MAX_OPERATIONS: usize = 10;
 
 /// The shared state of a limited key. Times are microseconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +50,8 @@ pub(crate) enum Field {
 pub(crate) enum Condition {
     Equals(Field, i64),
     AtLeast(Field, i64),
-    Below(Field, i64),
+    /// The theoretical arrival time is less.
+    TatBelow(i64),
     HasNoEntry(RuntimeId),
 }
 
@@ -77,135 +72,9 @@ pub(crate) struct Patch {
     pub(crate) operations: Vec<Operation>,
 }
 
-/// Why the service did not apply a patch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
-    /// 412: a condition does not hold.
-    Condition,
-    /// 400: the patch has too many operations, or a path without a parent.
-    Malformed,
-}
-
 impl Line {
-    /// Returns the document after a patch.
-    ///
-    /// # Errors
-    /// Fails without any change if a condition does not hold or the patch is malformed.
-    pub(crate) fn apply(&self, patch: &Patch) -> Result<Self, Refused> {
-        if !patch
-            .conditions
-            .iter()
-            .all(|condition| self.holds(condition))
-        {
-            return Err(Refused::Condition);
-        }
-        if patch.operations.len() > MAX_OPERATIONS {
-            return Err(Refused::Malformed);
-        }
-        let mut after = self.clone();
-        for operation in &patch.operations {
-            after.operate(operation).ok_or(Refused::Malformed)?;
-        }
-        Ok(after)
-    }
-
     /// Returns the entry of a runtime.
     pub(crate) fn entry(&self, runtime: &RuntimeId) -> Option<&Entry> {
         self.holders.get(runtime)
-    }
-
-    /// Returns the permits of all runtimes.
-    pub(crate) fn held(&self) -> i64 {
-        self.holders.values().map(|entry| entry.held).sum()
-    }
-
-    fn holds(&self, condition: &Condition) -> bool {
-        let compare = |field, holds: &dyn Fn(i64) -> bool| self.get(field).is_some_and(holds);
-        match condition {
-            Condition::Equals(field, value) => compare(field, &|found| found == *value),
-            Condition::AtLeast(field, value) => compare(field, &|found| found >= *value),
-            Condition::Below(field, value) => compare(field, &|found| found < *value),
-            Condition::HasNoEntry(runtime) => !self.holders.contains_key(runtime),
-        }
-    }
-
-    fn get(&self, field: &Field) -> Option<i64> {
-        let entry = |runtime| self.holders.get(runtime);
-        match field {
-            Field::Rule => Some(self.rule),
-            Field::Cap => Some(self.cap),
-            Field::Free => Some(self.free),
-            Field::Tat => Some(self.tat),
-            Field::Held(runtime) => Some(entry(runtime)?.held),
-            Field::Seq(runtime) => Some(entry(runtime)?.seq),
-            Field::Since(runtime) => Some(entry(runtime)?.since),
-            Field::Wants(runtime) => Some(entry(runtime)?.wants),
-        }
-    }
-
-    fn get_mut(&mut self, field: &Field) -> Option<&mut i64> {
-        match field {
-            Field::Rule => Some(&mut self.rule),
-            Field::Cap => Some(&mut self.cap),
-            Field::Free => Some(&mut self.free),
-            Field::Tat => Some(&mut self.tat),
-            Field::Held(runtime) => Some(&mut self.holders.get_mut(runtime)?.held),
-            Field::Seq(runtime) => Some(&mut self.holders.get_mut(runtime)?.seq),
-            Field::Since(runtime) => Some(&mut self.holders.get_mut(runtime)?.since),
-            Field::Wants(runtime) => Some(&mut self.holders.get_mut(runtime)?.wants),
-        }
-    }
-
-    fn operate(&mut self, operation: &Operation) -> Option<()> {
-        match operation {
-            Operation::Add(field, by) => *self.get_mut(field)? += by,
-            Operation::Set(field, to) => *self.get_mut(field)? = *to,
-            Operation::SetBy(runtime, seq) => self.by = Some((runtime.clone(), *seq)),
-            Operation::Insert(runtime) => {
-                self.holders.insert(runtime.clone(), Entry::default());
-            }
-            Operation::Remove(runtime) => {
-                self.holders.remove(runtime)?;
-            }
-        }
-        Some(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_patch_with_a_path_without_a_parent_changes_nothing() {
-        let line = Line::default();
-        let operations = vec![
-            Operation::Add(Field::Free, -1),
-            Operation::Add(Field::Held("a".into()), 1),
-        ];
-        let patch = Patch {
-            conditions: Vec::new(),
-            operations,
-        };
-        assert_eq!(line.apply(&patch), Err(Refused::Malformed));
-    }
-
-    #[test]
-    fn a_condition_on_a_missing_entry_does_not_hold() {
-        let patch = Patch {
-            conditions: vec![Condition::Equals(Field::Seq("a".into()), 0)],
-            operations: Vec::new(),
-        };
-        assert_eq!(Line::default().apply(&patch), Err(Refused::Condition));
-    }
-
-    #[test]
-    fn a_patch_has_at_most_ten_operations() {
-        let operations = vec![Operation::Add(Field::Free, 1); MAX_OPERATIONS + 1];
-        let patch = Patch {
-            conditions: Vec::new(),
-            operations,
-        };
-        assert_eq!(Line::default().apply(&patch), Err(Refused::Malformed));
     }
 }

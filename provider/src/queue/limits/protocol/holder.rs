@@ -171,6 +171,20 @@ impl Holder {
         (self.held - self.used - self.owed.max(excess)).max(0)
     }
 
+    /// Returns whether an item may get a permit, as far as is known.
+    pub(crate) fn may_get(&self) -> bool {
+        let has_free = || self.seen.as_ref().is_none_or(|(line, _)| line.free > 0);
+        !self.rule.is_paused() && (self.rule.running.is_none() || self.idle() > 0 || has_free())
+    }
+
+    /// Returns the other runtimes with permits of the key.
+    pub(crate) fn others(&self) -> impl Iterator<Item = RuntimeId> {
+        let line = self.seen.iter();
+        let entries = line.flat_map(|(line, _)| &line.holders);
+        let others = entries.filter(|(id, entry)| **id != self.me && entry.held > 0);
+        others.map(|(id, _)| id.clone())
+    }
+
     /// Counts an item that uses a permit.
     pub(crate) fn acquire(&mut self, now: Time) {
         self.used += 1;
@@ -227,7 +241,10 @@ impl Holder {
                 self.is_missing = false;
             }
             Answer::Busy => self.retry_at = now + RETRY,
-            Answer::Lost => self.lost(sent),
+            Answer::Lost => {
+                self.retry_at = now + RETRY;
+                self.lost(sent);
+            }
         }
     }
 

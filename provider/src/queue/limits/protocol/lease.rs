@@ -19,7 +19,7 @@ const RETRIED: Duration = Duration::from_millis(500);
 const MARGIN: Duration = Duration::from_secs(2);
 
 /// The stored lease of a runtime.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeaseDocument {
     pub(crate) until: Time,
     /// Set by another runtime after the end. The lease cannot be renewed afterwards.
@@ -36,7 +36,8 @@ pub(crate) enum LeaseRequest {
         until: Time,
         is_first: bool,
     },
-    /// Marks the lease of another runtime as dead. Condition: the end is the one that was seen.
+    /// Marks the lease of another runtime as dead. Condition: the end is the one that was seen; zero for a missing
+    /// lease, which it creates.
     Fence(RuntimeId, Time),
 }
 
@@ -137,30 +138,6 @@ impl Lease {
 }
 
 impl LeaseDocument {
-    /// Applies a request to a stored lease.
-    pub(crate) fn apply(before: Option<&Self>, request: &LeaseRequest) -> Option<Self> {
-        match request {
-            LeaseRequest::Renew {
-                until, is_first, ..
-            } => {
-                if before.is_none() && !is_first {
-                    return None;
-                }
-                let is_dead = before.is_some_and(|lease| lease.is_dead);
-                // A late renewal does not shorten a newer one.
-                let until = before.map_or(*until, |lease| lease.until.max(*until));
-                (!is_dead).then_some(Self { until, is_dead })
-            }
-            LeaseRequest::Fence(_, seen) => {
-                let lease = before.filter(|lease| lease.is_dead || lease.until == *seen)?;
-                Some(Self {
-                    is_dead: true,
-                    ..lease.clone()
-                })
-            }
-        }
-    }
-
     /// Returns whether others may fence the runtime: the lease has ended by any clock.
     pub(crate) fn has_ended(&self, now: Time) -> bool {
         self.is_dead || self.until + MARGIN < now

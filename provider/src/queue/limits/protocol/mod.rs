@@ -1,4 +1,5 @@
-//! The protocol of limits, as pure state machines: no clock, no I/O, no tasks. Written to move into the provider.
+//! The protocol of limits, as pure state machines: no clock, no I/O, no tasks. `tests/limits` is its model, and
+//! compiles these files.
 //!
 //! [`Runtime`] is the entrance: one per process. It owns the lease, one [`Holder`](holder::Holder) per key, and the
 //! [`Queue`](order::Queue) of waiting items. A holder knows the document of its key only by
@@ -16,7 +17,7 @@
 mod class;
 mod decide;
 mod document;
-mod holder;
+pub(crate) mod holder;
 mod lease;
 mod order;
 mod patches;
@@ -30,16 +31,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use document::Line;
-#[cfg(test)]
-pub(crate) use document::{Condition, Field, Patch};
+pub(crate) use document::{Condition, Entry, Field, Operation, Patch};
 pub(crate) use holder::{Answer, Request};
-#[cfg(test)]
-pub(crate) use holder::{Holder, Want};
 pub(crate) use lease::{LeaseAnswer, LeaseDocument, LeaseRequest};
 pub(crate) use order::{Origin, Waiting, acquisition_order};
-pub(crate) use rank::{Priority, Rank, Share, Turns};
+pub(crate) use rank::{Priority, Share, Turns};
 pub(crate) use rule::Rule;
-pub(crate) use runtime::{Message, Reply, Runtime};
+pub(crate) use runtime::{Message, Reply, Runtime, Usage};
 
 /// The time since the epoch, by the service's clock.
 pub(crate) type Time = Duration;

@@ -80,6 +80,19 @@ impl Queue {
         self.items.contains_key(&item)
     }
 
+    pub(crate) fn has_items(&self) -> bool {
+        !self.items.is_empty()
+    }
+
+    /// Returns how many items wait for a key, and the time from which on the oldest has been due.
+    pub(crate) fn waiting(&self, key: &Key) -> (usize, Option<Time>) {
+        let ids = self.by_key.get(key).into_iter().flatten();
+        let classes = ids.filter_map(|id| self.classes.get(id));
+        let count = classes.clone().map(|class| class.waiting.len()).sum();
+        let ranks = classes.flat_map(|class| &class.waiting);
+        (count, ranks.map(|rank| rank.due).min())
+    }
+
     /// Adds an item.
     pub(crate) fn add(&mut self, waiting: &Waiting, now: Time) {
         if self.contains(waiting.item) {

@@ -79,7 +79,7 @@ impl Author {
                 Operation::Add(Field::Tat, by),
             ),
             Reserved::Unused { floor } => (
-                Condition::Below(Field::Tat, floor),
+                Condition::TatBelow(floor),
                 Operation::Set(Field::Tat, floor + by),
             ),
         };

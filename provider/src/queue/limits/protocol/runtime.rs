@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::class::{Holders, release};
+use super::class::{Holders, has_room, release};
 use super::holder::{Answer, Holder, Request};
 use super::lease::{Lease, LeaseAnswer, LeaseRequest, Standing};
 use super::order::{Queue, Waiting};
@@ -36,6 +36,15 @@ pub(crate) enum Reply {
 struct Running {
     keys: Arc<[Key]>,
     slots: Vec<(Key, Time)>,
+}
+
+/// What a process uses of a key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) running: usize,
+    pub(crate) waiting: usize,
+    /// The time from which on the oldest waiting item has been due.
+    pub(crate) oldest: Option<Time>,
 }
 
 /// The limits of one process.
@@ -125,10 +134,6 @@ impl Runtime {
 
     pub(crate) fn is_waiting(&self, item: ItemId) -> bool {
         self.queue.contains(item)
-    }
-
-    pub(crate) fn is_running(&self, item: ItemId) -> bool {
-        self.running.contains_key(&item)
     }
 
     /// Removes an item that waits no longer.
@@ -273,6 +278,69 @@ impl Runtime {
             .min();
         self.timers.set(key, wake_at);
         Some(Message::Line(key.clone(), request?))
+    }
+
+    /// Returns whether an item with these keys may get their permits soon, as far as is known.
+    pub(crate) fn may_get(&self, keys: &[Key]) -> bool {
+        let mut holders = keys.iter().filter_map(|key| self.holders.get(key));
+        holders.all(Holder::may_get)
+    }
+
+    /// Returns whether this process may start an item with these keys beside all that wait for one of them.
+    pub(crate) fn has_room(&mut self, keys: &[Key], now: Time) -> bool {
+        let (holders, queue) = (&mut self.holders, &self.queue);
+        let mut is_free = |key: &Key| {
+            let waiting = i64::try_from(queue.waiting(key).0).unwrap_or(i64::MAX);
+            has_room(holders, key, now)
+                && holders
+                    .get(key)
+                    .is_some_and(|holder| holder.idle() > waiting)
+        };
+        self.lease.is_valid(now) && keys.iter().all(&mut is_free)
+    }
+
+    /// Returns the runtimes that hold permits of used-up keys for which items wait here.
+    pub(crate) fn suspects(&self) -> Vec<RuntimeId> {
+        let wanted = self
+            .holders
+            .iter()
+            .filter(|(key, holder)| self.queue.waiting(key).0 > 0 && holder.idle() <= 0);
+        let others: BTreeSet<_> = wanted.flat_map(|(_, holder)| holder.others()).collect();
+        others.difference(&self.dead).cloned().collect()
+    }
+
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.queue.has_items()
+    }
+
+    /// Returns what this process uses of each key.
+    pub(crate) fn usage(&self) -> Vec<(Key, Usage)> {
+        let mut usage: HashMap<_, _> = self
+            .holders
+            .keys()
+            .map(|key| {
+                let (waiting, oldest) = self.queue.waiting(key);
+                let running = 0;
+                (
+                    key,
+                    Usage {
+                        running,
+                        waiting,
+                        oldest,
+                    },
+                )
+            })
+            .collect();
+        for key in self.running.values().flat_map(|running| &*running.keys) {
+            usage.entry(key).or_default().running += 1;
+        }
+        let usage = usage.into_iter();
+        usage.map(|(key, usage)| (key.clone(), usage)).collect()
+    }
+
+    /// Returns when an item may start, if nothing happens before.
+    pub(crate) fn next_timer(&self) -> Option<Time> {
+        self.timers.next()
     }
 
     /// Returns whether [`Runtime::messages`] may have something to send.

@@ -58,7 +58,7 @@ fn claim_ready_returns_the_first_suitable_idle_item() {
     }
     let (claim, _) = queue.claim(&0, now).expect("it is idle");
     queue.prelocked(&claim, won(0, "t", now + LOCK), now, |_| {});
-    let claimed = queue.claim_ready(now, |known| known.colour != 1);
+    let claimed = queue.claim_ready(&0, now, |known| known.colour != 1);
     assert_eq!(claimed.map(|(claim, _)| claim.key), Some(2));
 }
 

@@ -1,30 +1,30 @@
 //! Invariants that hold after any sequence of events.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
 use super::limits::{check_limits, painted, rules};
+use super::service::Service;
 use super::{Colours, Known, LIMITS, LOCK, Paint, ms, queue, request, waiting, won};
 use crate::queue::local_queue::claim::{Caller, Claim};
 use crate::queue::local_queue::dispatcher::{Next, WaiterId};
-use crate::queue::local_queue::limiter::Allowance;
 use crate::queue::local_queue::queue::Queue;
-use crate::queue::local_queue::slot::{Memory, Offer, Phase, Slot, Work};
+use crate::queue::local_queue::slot::{Class, Memory, Offer, Phase, Slot, Work};
 
 /// Asserts that an item that is offered is ready or parked.
 fn check_place(slot: &Slot<Paint>, now: Instant) {
     let offered = slot.offer(now).map(|(class, _)| class);
     let ready = slot.rank.map(|(rank, _)| rank.class);
-    if slot.parked.is_some() {
-        assert!(
-            offered.is_some() && ready.is_none(),
-            "it is parked: {slot:?}"
-        );
+    if slot.is_limited() && !slot.counts() {
+        assert_eq!(ready, None, "it needs permits: {slot:?}");
+        let waits = matches!(offered, Some(Class::First | Class::Free));
+        assert_eq!(waits, slot.arrival.is_some(), "{slot:?}");
     } else {
         assert_eq!(offered, ready);
     }
-    assert_eq!(slot.is_counted, slot.selected.is_some() && slot.counts());
+    assert_eq!(slot.is_counted, slot.is_limited() && slot.counts());
 }
 
 /// Asserts everything that must hold between two events.
@@ -57,14 +57,14 @@ fn check(queue: &Queue<Paint>, now: Instant) {
             assert!(slot.timer.is_some(), "{key} never leaves {:?}", slot.phase);
         } else if slot.phase.is_undecided() {
             assert_eq!(slot.rank, None, "{key} is claimed");
-        } else if Paint::due(&slot.known).is_some() && !slot.is_reserved {
+        } else if Paint::due(&slot.known).is_some() && !slot.is_reserved() {
             assert!(
-                slot.rank.is_some() || slot.timer.is_some() || slot.parked.is_some(),
+                slot.rank.is_some() || slot.timer.is_some() || slot.arrival.is_some(),
                 "{key} is never offered"
             );
         } else {
             assert!(
-                slot.is_reserved || !Paint::is_forgettable(&slot.known),
+                slot.is_reserved() || !Paint::is_forgettable(&slot.known),
                 "{key} is kept without need"
             );
         }
@@ -123,12 +123,8 @@ fn check_wakes(queue: &Queue<Paint>, now: Instant) {
 enum Event {
     /// Rules, by number.
     Rules(u8),
-    Allow {
-        colour: Colours,
-        running: u32,
-        rate: u32,
-        ms: u64,
-    },
+    /// The service answers the requests of limits.
+    Serve,
     Reserve(u8),
     Unreserve(u8),
     Sleep(u64),
@@ -205,14 +201,7 @@ fn event() -> impl Strategy<Value = Event> {
         number().prop_map(Finish),
         number().prop_map(Extend),
         (0_u8..5).prop_map(Rules),
-        (colour(), 0_u32..4, 1_u32..20, 0_u64..3_000).prop_map(|(colour, running, rate, ms)| {
-            Allow {
-                colour,
-                running,
-                rate,
-                ms,
-            }
-        }),
+        Just(Serve),
         key().prop_map(Reserve),
         key().prop_map(Unreserve),
         Just(Unused),
@@ -229,6 +218,8 @@ struct Run {
     claims: Vec<Claim<u8>>,
     tokens: Vec<String>,
     drawn: u32,
+    service: Service,
+    version: i64,
 }
 
 impl Run {
@@ -241,6 +232,8 @@ impl Run {
             claims: Vec::new(),
             tokens: Vec::new(),
             drawn: 0,
+            service: Service::default(),
+            version: 0,
         }
     }
 
@@ -287,7 +280,7 @@ impl Run {
                 self.queue.learn(&key, now, |known| known.cached = bytes);
             }
             Event::Poll { keys, scope } => self.poll(&keys, scope),
-            Event::Rules(_) | Event::Allow { .. } | Event::Reserve(_) | Event::Unreserve(_) => {
+            Event::Rules(_) | Event::Serve | Event::Reserve(_) | Event::Unreserve(_) => {
                 self.limit(&event);
             }
             Event::Fetch(colours) => self.waiters.push(self.queue.register(request(colours))),
@@ -322,24 +315,14 @@ impl Run {
     fn limit(&mut self, event: &Event) {
         let now = self.now;
         match event {
-            Event::Rules(number) => self.queue.set_rules(rules(*number), now),
-            Event::Allow {
-                colour,
-                running,
-                rate,
-                ms: time,
-            } => {
-                let allowance = Allowance {
-                    running: Some(*running),
-                    rate: Some(f64::from(*rate)),
-                    until: now + ms(*time),
-                };
-                let key = format!("tag={colour}").into();
-                self.queue.allow(&key, Some(allowance), now);
+            Event::Rules(number) => {
+                self.version += 1;
+                self.queue.set_rules(rules(*number), self.version, now);
             }
+            Event::Serve => self.service.serve(&mut self.queue, now),
             Event::Reserve(key) => {
                 self.queue.label(key, || painted(key % 4));
-                let _reserved = self.queue.reserve(key, now);
+                let _reserved = self.queue.reserve(key, &0, now);
             }
             Event::Unreserve(key) => self.queue.unreserve(key, now),
             _ => {}
@@ -364,15 +347,14 @@ impl Run {
         }
         let id = self.waiters[at % self.waiters.len()];
         self.queue.tick(self.now);
-        let before = self.queue.limiter.views(self.now);
+        let before: HashMap<_, _> = self.queue.usage().into_iter().collect();
         let next = self.queue.next(id, self.now);
-        let after = self.queue.limiter.views(self.now);
-        for view in after {
-            let was = before.iter().find(|before| before.key == view.key);
-            let (running, room) = was.map_or((0, 0), |was| (was.running, was.room));
+        for (key, usage) in self.queue.usage() {
+            let running = before.get(&key).map_or(0, |usage| usage.running);
+            let most = self.service.permits(&key).unwrap_or(usize::MAX);
             assert!(
-                view.running <= running || room >= view.running - running,
-                "started beyond its limit: {view:?}"
+                usage.running <= running.max(most),
+                "started beyond its limit: {usage:?} of {most}"
             );
         }
         match next {
@@ -422,8 +404,10 @@ impl Run {
                 let handed_out = self
                     .queue
                     .hand_out(&claim, running, Caller::Runtime, now, learn);
-                assert_eq!(handed_out, None);
-                self.tokens.push(token);
+                // Without a lease, what was claimed does not begin.
+                if handed_out.is_none() {
+                    self.tokens.push(token);
+                }
             }
             Event::Release { clear, .. } => self.queue.release(&claim, now, |known| {
                 if *clear {
@@ -454,7 +438,7 @@ proptest! {
         for event in events {
             run.apply(event);
             check(&run.queue, run.now);
-            check_limits(&run.queue, run.now);
+            check_limits(&mut run.queue, run.now);
         }
         // Whatever happened, no item stays claimed, locked or in backoff once its guard is gone.
         for claim in std::mem::take(&mut run.claims) {

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use cdb_coordination::Runs;
 
 use super::promises::{learn, sleeper, takes};
-use super::{Colours, LOCK, Paint, ms, queue, request, won};
+use super::service::Service;
+use super::{Colours, LOCK, Paint, ms, queue, request, waiting, won};
+use crate::queue::local_queue::Reservation;
 use crate::queue::local_queue::claim::Caller;
-use crate::queue::local_queue::limiter::Allowance;
 use crate::queue::local_queue::queue::Queue;
-use crate::queue::local_queue::slot::Slot;
+use crate::queue::local_queue::slot::Work as _;
 use crate::stored::documents::{Labels, Priority, Rule};
 
 fn rule(select: &str) -> Rule {
@@ -45,32 +46,26 @@ pub(super) fn rules(number: u8) -> Vec<Rule> {
     }
 }
 
-/// Asserts that the limits count what runs, and that nothing waits for a limit that has room.
-pub(super) fn check_limits(queue: &Queue<Paint>, now: Instant) {
-    let all = || {
-        queue
-            .slots
-            .values()
-            .filter_map(|slot| Some((slot, slot.selected.clone()?)))
-    };
-    for view in queue.limiter.views(now) {
-        let counted = all().filter(|(slot, item)| slot.is_counted && item.needs(&view.key));
-        assert_eq!(view.running, counted.count(), "{view:?}");
-        let parked = |slot: &Slot<Paint>| {
-            slot.parked
-                .as_ref()
-                .is_some_and(|(key, _)| *key == view.key)
-        };
-        assert_eq!(
-            view.parked,
-            all().filter(|(slot, _)| parked(slot)).count(),
-            "{view:?}"
+/// Asserts that limits count what runs, and that no dispatcher sleeps while an item has its permits.
+pub(super) fn check_limits(queue: &mut Queue<Paint>, now: Instant) {
+    let all: Vec<_> = waiting(queue).collect();
+    for (capability, _) in &all {
+        let slots = &queue.slots;
+        let first = queue.limiter.first_of_each(now, |key| {
+            let offer = slots[key].offer(now);
+            offer.is_some_and(|(_, offer)| Paint::accepts(capability, offer))
+        });
+        assert!(
+            first.is_empty() || all.iter().any(|(_, woken)| *woken),
+            "an item may start and no dispatcher is woken: {first:?}"
         );
-        if view.parked > 0 && view.room > 0 {
-            let mut ready =
-                all().filter(|(slot, item)| slot.rank.is_some() && item.needs(&view.key));
-            assert!(ready.next().is_some(), "{view:?}");
-        }
+    }
+    for (key, usage) in queue.usage() {
+        let counted = queue.slots.values().filter(|slot| {
+            let selected = slot.selected.as_ref();
+            slot.is_counted && selected.is_some_and(|selected| selected.needs(&key))
+        });
+        assert_eq!(usage.running, counted.count(), "{key}");
     }
 }
 
@@ -85,15 +80,6 @@ fn tagged(tag: &str) -> Labels {
 fn item(queue: &mut Queue<Paint>, key: u8, tag: &str, now: Instant) {
     queue.label(&key, || tagged(tag));
     learn(queue, key, 0, now);
-}
-
-fn allow(queue: &mut Queue<Paint>, key: &str, running: u32, now: Instant) {
-    let allowance = Allowance {
-        running: Some(running),
-        rate: None,
-        until: now + Duration::from_secs(60),
-    };
-    queue.allow(&key.into(), Some(allowance), now);
 }
 
 /// Hands out what a dispatcher gets, and returns it.
@@ -119,13 +105,14 @@ fn end(queue: &mut Queue<Paint>, key: u8, now: Instant) {
 fn no_more_items_of_a_key_run_than_permitted_and_others_pass_them() {
     let now = Instant::now();
     let mut queue = queue(now);
-    queue.set_rules(vec![rule("tag=bank").running(2)], now);
+    queue.set_rules(vec![rule("tag=bank").running(2)], 1, now);
     for key in 1..=4 {
         item(&mut queue, key, "bank", now);
     }
     item(&mut queue, 9, "other", now);
     assert_eq!(run(&mut queue, now), Some(9), "there are no permits yet");
-    allow(&mut queue, "tag=bank", 2, now);
+    let mut service = Service::default();
+    service.serve(&mut queue, now);
     assert_eq!(run(&mut queue, now), Some(1));
     assert_eq!(run(&mut queue, now), Some(2));
     assert_eq!(run(&mut queue, now), None);
@@ -138,15 +125,15 @@ fn no_more_items_of_a_key_run_than_permitted_and_others_pass_them() {
 fn an_item_that_waits_for_a_limit_wakes_a_dispatcher_when_another_one_ends() {
     let now = Instant::now();
     let mut queue = queue(now);
-    queue.set_rules(vec![rule("*").running(1)], now);
+    queue.set_rules(vec![rule("*").running(1)], 1, now);
     item(&mut queue, 1, "a", now);
-    allow(&mut queue, "*", 1, now);
+    Service::default().serve(&mut queue, now);
     assert_eq!(run(&mut queue, now), Some(1));
     item(&mut queue, 2, "b", now);
     let waiter = sleeper(&mut queue, 0, now);
     let _woken = queue.take_woken();
     end(&mut queue, 1, now);
-    assert_eq!(queue.take_woken().len(), 1);
+    assert!(waiting(&queue).any(|(_, is_woken)| is_woken));
     assert_eq!(
         takes(&mut queue, waiter, now).map(|claim| claim.key),
         Some(2)
@@ -162,12 +149,14 @@ fn a_rule_counts_what_runs_already() {
     }
     assert_eq!(run(&mut queue, now), Some(1));
     assert_eq!(run(&mut queue, now), Some(2));
-    queue.set_rules(vec![rule("tag=bank").running(2)], now);
-    allow(&mut queue, "tag=bank", 2, now);
+    queue.set_rules(vec![rule("tag=bank").running(2)], 1, now);
+    let mut service = Service::default();
+    service.serve(&mut queue, now);
     assert_eq!(run(&mut queue, now), None);
     end(&mut queue, 2, now);
+    service.serve(&mut queue, now);
     assert_eq!(run(&mut queue, now), Some(3));
-    queue.set_rules(Vec::new(), now);
+    queue.set_rules(Vec::new(), 2, now);
     assert_eq!(run(&mut queue, now), Some(4));
 }
 
@@ -175,48 +164,77 @@ fn a_rule_counts_what_runs_already() {
 fn a_rule_of_zero_pauses_and_its_removal_resumes() {
     let now = Instant::now();
     let mut queue = queue(now);
-    queue.set_rules(vec![rule("*").running(0)], now);
+    queue.set_rules(vec![rule("*").running(0)], 1, now);
     item(&mut queue, 1, "a", now);
-    allow(&mut queue, "*", 5, now);
+    Service::default().serve(&mut queue, now);
     assert_eq!(run(&mut queue, now), None);
-    queue.set_rules(Vec::new(), now);
+    queue.set_rules(Vec::new(), 2, now);
     assert_eq!(run(&mut queue, now), Some(1));
 }
 
 #[test]
-fn permits_that_have_ended_start_nothing() {
+fn nothing_starts_after_the_end_of_the_lease() {
     let now = Instant::now();
     let mut queue = queue(now);
-    queue.set_rules(vec![rule("*").running(5)], now);
+    let mut service = Service::default();
+    queue.set_rules(vec![rule("*").running(5)], 1, now);
     item(&mut queue, 1, "a", now);
     item(&mut queue, 2, "a", now);
-    allow(&mut queue, "*", 5, now);
+    service.serve(&mut queue, now);
     assert_eq!(run(&mut queue, now), Some(1));
     let later = now + Duration::from_secs(60);
     assert_eq!(run(&mut queue, later), None);
-    allow(&mut queue, "*", 5, later);
+    service.serve(&mut queue, later);
     assert_eq!(run(&mut queue, later), Some(2));
+}
+
+#[test]
+fn an_item_is_not_locked_beyond_the_lease() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    queue.set_rules(vec![rule("tag=a").running(5)], 1, now);
+    item(&mut queue, 1, "a", now);
+    item(&mut queue, 2, "free", now);
+    Service::default().serve(&mut queue, now);
+    let lock = Duration::from_secs(30);
+    assert_eq!(queue.lock_time(&1, lock, now), lock);
+    let later = now + Duration::from_secs(40);
+    assert_eq!(queue.lock_time(&1, lock, later), Duration::from_secs(5));
+    assert_eq!(queue.lock_time(&2, lock, later), lock);
+}
+
+#[test]
+fn an_item_whose_lock_comes_after_its_slot_does_not_begin() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    queue.set_rules(vec![rule("*").starts_per_second(1.0)], 1, now);
+    item(&mut queue, 1, "a", now);
+    Service::default().serve(&mut queue, now);
+    let waiter = queue.register(request(0));
+    let claim = takes(&mut queue, waiter, now).expect("it has a slot");
+    let later = now + ms(1_200);
+    let won = won(0, "late", later + LOCK);
+    let refused = queue.hand_out(&claim, won, Caller::Runtime, later, |_| {});
+    assert_eq!(refused, Some(0), "the caller releases the lock");
+    assert!(queue.slots[&1].arrival.is_some(), "it waits again");
 }
 
 #[test]
 fn a_rate_lets_one_item_start_after_the_other() {
     let mut now = Instant::now();
     let mut queue = queue(now);
-    queue.set_rules(vec![rule("*").starts_per_second(4.0)], now);
+    let mut service = Service::default();
+    queue.set_rules(vec![rule("*").starts_per_second(4.0)], 1, now);
     for key in 1..=8 {
         item(&mut queue, key, "a", now);
     }
-    let allowance = Allowance {
-        running: None,
-        rate: Some(4.0),
-        until: now + Duration::from_secs(60),
-    };
-    queue.allow(&"*".into(), Some(allowance), now);
     let mut starts = Vec::new();
     let begun = now;
     while starts.len() < 8 {
+        service.serve(&mut queue, now);
         if let Some(key) = run(&mut queue, now) {
             starts.push((key, now - begun));
+            end(&mut queue, key, now);
             continue;
         }
         // A dispatcher that waits is woken by the timer.
@@ -227,8 +245,32 @@ fn a_rate_lets_one_item_start_after_the_other() {
     let keys: Vec<_> = starts.iter().map(|(key, _)| *key).collect();
     assert_eq!(keys, [1, 2, 3, 4, 5, 6, 7, 8]);
     let (_, last) = starts[7];
-    // One at once, and the seven others at four per second.
-    assert!(last >= ms(1_750) && last < ms(1_760), "{last:?}");
+    // Two at once, which the rate has left of the half second before, and the others at four per second.
+    assert!(last >= ms(1_200) && last < ms(1_800), "{last:?}");
+}
+
+#[test]
+fn a_new_item_is_reserved_only_if_none_comes_before_it() {
+    let now = Instant::now();
+    let mut queue = roomy(now);
+    let rules = vec![
+        rule("tag=high").priority(Priority::High),
+        rule("tag=bank").running(2),
+    ];
+    queue.set_rules(rules, 1, now);
+    let reserves = |queue: &mut Queue<Paint>, key: u8, tag: &str| {
+        queue.label(&key, || tagged(tag));
+        queue.reserve(&key, &0, now) == Reservation::Made
+    };
+    assert!(reserves(&mut queue, 1, "normal"));
+    item(&mut queue, 2, "high", now);
+    assert!(!reserves(&mut queue, 3, "normal"));
+    assert!(reserves(&mut queue, 4, "high"));
+    assert_eq!(run(&mut queue, now), Some(2));
+    item(&mut queue, 5, "bank", now);
+    Service::default().serve(&mut queue, now);
+    assert!(!reserves(&mut queue, 6, "bank"), "the one permit is for 5");
+    assert_eq!(run(&mut queue, now), Some(5));
 }
 
 /// Returns a queue that evicts nothing.
@@ -244,7 +286,7 @@ fn roomy(now: Instant) -> Queue<Paint> {
 fn served(rules: Vec<Rule>, queued: &[(&str, u8)], count: usize) -> BTreeMap<String, usize> {
     let now = Instant::now();
     let mut queue = roomy(now);
-    queue.set_rules(rules, now);
+    queue.set_rules(rules, 1, now);
     let (mut key, mut tags) = (0, BTreeMap::new());
     for (tag, count) in queued {
         for _ in 0..*count {
@@ -299,7 +341,7 @@ fn a_key_of_high_priority_does_not_move_new_keys_behind_a_flood_of_normal_priori
         rule("tag=high").priority(Priority::High),
         rule("tag=*").weight(1),
     ];
-    queue.set_rules(shares, now);
+    queue.set_rules(shares, 1, now);
     (0..60).for_each(|key| item(&mut queue, key, "flood", now));
     (100..160).for_each(|key| item(&mut queue, key, "high", now));
     for _ in 0..60 {
@@ -317,7 +359,7 @@ fn a_key_of_high_priority_does_not_move_new_keys_behind_a_flood_of_normal_priori
 fn reserved_turns_of_a_key_do_not_delay_its_other_turns() {
     let now = Instant::now();
     let mut queue = roomy(now);
-    queue.set_rules(vec![rule("tag=*").weight(1)], now);
+    queue.set_rules(vec![rule("tag=*").weight(1)], 1, now);
     (0..60).for_each(|key| item(&mut queue, key, "flood", now));
     for key in 100..160 {
         queue.label(&key, || tagged("busy"));
@@ -339,6 +381,7 @@ fn an_item_is_ordered_by_a_label_that_is_known_after_it_was_noted() {
     let mut queue = roomy(now);
     queue.set_rules(
         vec![rule("orchestration=Report").priority(Priority::Low)],
+        1,
         now,
     );
     learn(&mut queue, 1, 0, now);
@@ -352,24 +395,24 @@ fn an_item_is_ordered_by_a_label_that_is_known_after_it_was_noted() {
 fn a_poll_reads_past_the_items_of_one_key_and_of_one_priority() {
     let now = Instant::now();
     let mut queue = roomy(now);
-    queue.set_rules(vec![rule("tag=high").priority(Priority::High)], now);
+    queue.set_rules(vec![rule("tag=high").priority(Priority::High)], 1, now);
     let tags = |key| if key == 99 { "high" } else { "flood" };
     let mut runs = |enough, key| {
         item(&mut queue, key, tags(key), now);
-        queue.polled(&key, 1, enough, now)
+        queue.polled(&key, 1, enough)
     };
     let counted = (0..40).filter(|key| runs(32, *key) == Runs::Now).count();
     assert_eq!(counted, 8);
     assert_eq!(runs(32, 99), Runs::Now);
-    queue.set_rules(Vec::new(), now);
-    assert_eq!(queue.polled(&40, 2, 32, now), Runs::Now);
+    queue.set_rules(Vec::new(), 2, now);
+    assert_eq!(queue.polled(&40, 2, 32), Runs::Now);
 }
 
 #[test]
 fn a_lost_race_in_a_fair_order_forgets_only_items_of_the_same_key() {
     let now = Instant::now();
     let mut queue = roomy(now);
-    queue.set_rules(vec![rule("tag=*").weight(1)], now);
+    queue.set_rules(vec![rule("tag=*").weight(1)], 1, now);
     for (key, tag) in [(1, "small"), (2, "small"), (3, "flood")] {
         queue.label(&key, || tagged(tag));
         queue.learn_from_poll(1, &key, |known| known.pending.push(now));
@@ -394,7 +437,7 @@ fn a_poll_in_a_fair_order_looks_for_new_items_while_enough_are_ready() {
         [0, 10, 20].into_iter().all(|at| all(&mut queue, at)),
         "no rules"
     );
-    queue.set_rules(vec![rule("tag=*").weight(1)], now);
+    queue.set_rules(vec![rule("tag=*").weight(1)], 1, now);
     assert!(
         queue.begin_poll(now + ms(30)) > Some(ms(10)),
         "it goes back to the last poll"

@@ -4,11 +4,13 @@ mod guards;
 mod invariants;
 mod limits;
 mod promises;
+mod service;
 
 use std::time::{Duration, Instant};
 
 use super::claim::{Caller, Won};
 use super::dispatcher::FetchRequest;
+use super::limiter::Limiter;
 use super::pace::Pace;
 use super::queue::{Limits, Queue};
 use super::slot::{Memory, Offer, Work};
@@ -137,7 +139,7 @@ fn ms(ms: u64) -> Duration {
 
 fn queue(now: Instant) -> Queue<Paint> {
     let pace = Pace::new(ms(10), ms(80), now);
-    Queue::new(pace, LIMITS)
+    Queue::new(pace, LIMITS, Limiter::new("this", now))
 }
 
 /// Returns each waiting dispatcher's capability, and whether it was woken.

@@ -142,9 +142,9 @@ fn one_of_several_dispatchers_stays_free_of_retries() {
     queue.release(&other, now, |known| known.pending.clear());
     assert_eq!(takes(&mut queue, two, now), None);
     // A poll reads on behind it.
-    assert_eq!(queue.polled(&2, 1, 8, now), Runs::NotNow);
+    assert_eq!(queue.polled(&2, 1, 8), Runs::NotNow);
     queue.release(&retry, now, |known| known.pending.clear());
-    assert_eq!(queue.polled(&2, 1, 8, now), Runs::Now);
+    assert_eq!(queue.polled(&2, 1, 8), Runs::Now);
     let second = takes(&mut queue, two, now).expect("a dispatcher is free");
     assert_eq!(second.key, 2);
 }
