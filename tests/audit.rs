@@ -115,9 +115,11 @@ pub fn instance_id(document: &Durable) -> Option<&str> {
         Durable::KeyValuePack(document) => &document.instance_id,
         Durable::Chunk(document) => &document.instance_id,
         Durable::Spill(document) => &document.instance_id,
-        Durable::Member(_) | Durable::Schema(_) | Durable::Limits(_) | Durable::Permits(_) => {
-            return None;
-        }
+        Durable::Member(_)
+        | Durable::Schema(_)
+        | Durable::Limits(_)
+        | Durable::LimitedKey(_)
+        | Durable::RuntimeLease(_) => return None,
         other => panic!("the audit has no rule for `{}`", other.shape().name),
     })
 }

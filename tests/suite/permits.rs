@@ -3,45 +3,45 @@
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_model::Document as _;
-use cdb_provider::documents::{Holder, LIMITS_PARTITION, Permits, PermitsKey};
+use cdb_provider::CosmosDBProvider;
+use cdb_provider::documents::LimitedKey;
 use cdb_tests::Backend;
 use duroxide::providers::{Provider, TagFilter};
 use tokio::time::Instant;
 
 use crate::fair_work::{POLL, enqueue, lock_time, rule, set, tagged, work_off};
+use crate::network::{ANY, Network};
 use crate::warnings::Warnings;
 
+/// Returns the permits of `tag=bank`.
+async fn permits(runtime: &CosmosDBProvider) -> LimitedKey {
+    let key = LimitedKey::key_of("tag=bank");
+    let used = runtime.container().read(&key).await.expect("a read");
+    used.expect("it was written").document
+}
+
 #[tokio::test(start_paused = true)]
-async fn the_permits_of_a_process_that_died_return_at_the_end_of_their_term() {
+async fn the_permits_of_a_process_that_died_return_once_its_lease_has_ended() {
     let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let Some(dead) = network.provider(&backend).await else {
+        return;
+    };
+    set(&dead, rule("tag=bank").running(2)).await;
+    let fetch = || dead.fetch_work_item(lock_time(), POLL, None, &TagFilter::Any);
+    for number in 0..2 {
+        enqueue(&dead, tagged(number, "bank")).await;
+        fetch().await.expect("fetch").expect("it may run");
+    }
     let runtime = backend.provider().await;
-    set(&runtime, rule("tag=bank").running(2)).await;
-    let dead = Holder {
-        runtime: "dead".to_owned(),
-        running: 2,
-        wanted: 2,
-        until: runtime.container().now() + Duration::from_secs(15),
-        ..Holder::default()
-    };
-    let permits = Permits {
-        instance_id: format!("{LIMITS_PARTITION}:tag=bank"),
-        key: "tag=bank".to_owned(),
-        holders: vec![dead],
-        ttl: None,
-    };
-    runtime
-        .container()
-        .run(permits.create())
-        .await
-        .expect("it is new");
-    enqueue(&runtime, tagged(1, "bank")).await;
+    network.swallow(ANY);
+    enqueue(&runtime, tagged(2, "bank")).await;
     let begun = Instant::now();
-    let seen = work_off(&[&runtime], 1, Duration::ZERO, 1).await;
-    assert_eq!(seen.of("bank"), 1);
+    let seen = work_off(&[&runtime], 1, Duration::ZERO, 3).await;
+    assert_eq!(seen.of("bank"), 3);
     let time = begun.elapsed();
-    assert!(time >= Duration::from_secs(14), "{time:?}");
-    assert!(time <= Duration::from_secs(21), "{time:?}");
+    assert!(time >= Duration::from_secs(30), "{time:?}");
+    assert!(time <= Duration::from_secs(55), "{time:?}");
     backend.stop().await;
 }
 
@@ -52,23 +52,20 @@ async fn permits_are_given_back_once_nothing_needs_them() {
     set(&runtime, rule("tag=bank").running(2)).await;
     enqueue(&runtime, tagged(1, "bank")).await;
     work_off(&[&runtime], 1, Duration::from_secs(1), 1).await;
-    tokio::time::sleep(Duration::from_secs(12)).await;
-    let key = PermitsKey::new(format!("{LIMITS_PARTITION}:tag=bank"));
-    let permits = runtime.container().read(&key).await.expect("a read");
-    assert!(permits.is_none(), "{permits:?}");
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let used = permits(&runtime).await;
+    assert_eq!((used.free, used.running()), (2, 0), "{used:?}");
     backend.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn permits_tell_what_runs_and_what_waits_since_when() {
+async fn what_runs_holds_permits() {
     let backend = Backend::start_simulated().await;
     let runtime = backend.provider().await;
     set(&runtime, rule("tag=bank").running(1)).await;
-    let before = runtime.container().now();
     for number in 0..3 {
         enqueue(&runtime, tagged(number, "bank")).await;
     }
-    let after = runtime.container().now();
     let fetch = || runtime.fetch_work_item(lock_time(), POLL, None, &TagFilter::Any);
     let running = fetch().await.expect("fetch");
     assert!(running.is_some(), "one may run");
@@ -76,21 +73,14 @@ async fn permits_tell_what_runs_and_what_waits_since_when() {
         more = fetch() => panic!("{more:?} runs beside it"),
         () = tokio::time::sleep(Duration::from_secs(12)) => {}
     }
-    let key = PermitsKey::new(format!("{LIMITS_PARTITION}:tag=bank"));
-    let permits = runtime.container().read(&key).await.expect("a read");
-    let permits = permits.expect("it was written").document;
-    let [holder] = &*permits.holders else {
-        panic!("{permits:?}");
-    };
-    assert_eq!((holder.wanted, holder.waiting), (3, Some(2)));
-    let since = holder.waiting_since.expect("two wait");
-    assert!((before..=after).contains(&since), "{since} of {before}");
+    let used = permits(&runtime).await;
+    assert_eq!((used.cap, used.free, used.running()), (1, 0, 1), "{used:?}");
     backend.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_permits_is_one_warning() {
-    const OUTAGE: &str = "cannot renew the permits";
+    const OUTAGE: &str = "a request about limits has no answer";
     const LONG: Duration = Duration::from_secs(3600);
     let warnings = Warnings::default();
     let _logged = tracing::subscriber::set_default(warnings.clone());
@@ -106,7 +96,7 @@ async fn an_outage_of_permits_is_one_warning() {
         fetch.await.expect("fetch").expect("an activity");
     }
     for outages in 1..=2 {
-        emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Replace));
+        emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Patch));
         tokio::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(warnings.with(OUTAGE).len(), outages);
         emulator.clear_faults();

@@ -1,7 +1,6 @@
 //! The limited keys: what runs, what waits for the limit, and since when.
 //!
-//! Runtimes note in the permits of a key what they run and what waits. A pause needs no permits, so
-//! what waits for one is counted among the oldest due activities.
+//! What runs is what the runtimes hold permits for. What waits is counted among the oldest due activities.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,13 +9,10 @@ use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
-use cdb_provider::documents::{
-    Durable, FIRST_DUE, Limits, OperatorAction, Permits, Rule, WorkerItem,
-};
+use cdb_provider::documents::{self, Durable, FIRST_DUE, Limits, OperatorAction, Rule, WorkerItem};
 use futures::try_join;
 use serde::Serialize;
 
-use super::members;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::{counted, short, table};
@@ -54,9 +50,10 @@ pub(crate) struct LimitedKeys {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LimitedKey {
     pub key: String,
-    /// The activities with the key that run.
-    pub running: u64,
-    /// Those that wait for the limit. Of a pause, those among the oldest 1,000 due activities.
+    /// The permits that runtimes hold, most of them for activities that run; `None` if only a rate limits the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<u64>,
+    /// Those among the oldest 1,000 due activities that wait for the limit.
     pub waiting: u64,
     /// What the limit lets run or start, in words.
     pub limit: String,
@@ -69,6 +66,9 @@ pub(crate) struct LimitedKey {
     pub oldest: Option<Duration>,
     #[serde(skip)]
     pub is_paused: bool,
+    /// Whether no activity may start now.
+    #[serde(skip)]
+    is_used_up: bool,
 }
 
 #[expect(
@@ -77,26 +77,6 @@ pub(crate) struct LimitedKey {
 )]
 fn is_zero(count: &u64) -> bool {
     *count == 0
-}
-
-/// Whether runtimes divide the due activities among them.
-#[derive(Clone, Copy, Debug)]
-enum Sharing {
-    /// Each counts those of its slots.
-    Slots,
-    /// Each counts all.
-    Nothing,
-}
-
-impl Sharing {
-    async fn read(container: &ContainerClient<Durable>) -> Result<Self, Failure> {
-        let group = members::read(container, None).await?;
-        Ok(if group.members.is_empty() {
-            Self::Nothing
-        } else {
-            Self::Slots
-        })
-    }
 }
 
 /// Reads the limited keys. Sends no request if no limit concerns what runs or starts.
@@ -108,34 +88,35 @@ pub(crate) async fn read(
         return Ok(None);
     }
     let container = &orchestrations.container;
-    let permits = async { Ok(orchestrations.provider.permits(MAX_READ).await?) };
-    let (permits, sharing) = try_join!(permits, Sharing::read(container))?;
+    let now = container.now();
+    let used = async { Ok(orchestrations.provider.limited_keys(MAX_READ).await?) };
+    let due = async {
+        let due = Query::<WorkerItem>::across_partitions()
+            .filter(WorkerItem::VISIBLE_AT.between(FIRST_DUE, now))
+            .order_by(WorkerItem::BY_DUE)
+            .limit(SAMPLE);
+        Ok::<_, Failure>(container.query(due).all().await?)
+    };
+    let (used, due) = try_join!(used, due)?;
     let mut left_out = 0;
-    if permits.len() >= MAX_READ as usize {
-        let counts = Query::<Permits>::across_partitions().count();
+    if used.len() >= MAX_READ as usize {
+        let counts = Query::<documents::LimitedKey>::across_partitions().count();
         let counts = container.query(counts).all().await?;
         let all = counts.into_iter().sum::<u64>();
         left_out = all.saturating_sub(MAX_READ.into());
     }
-    let now = container.now();
-    let in_use = permits
-        .into_iter()
-        .filter(|permits| !permits.holders.is_empty());
-    let rows = in_use.filter_map(|permits| {
-        let rule = limits.cap(&permits.key)?;
-        let row = LimitedKey::new(permits.key.clone(), rule);
-        Some((row.key.clone(), row.with(&permits, rule, sharing, now)))
+    let rows = used.into_iter().filter_map(|used| {
+        let rule = limits.cap(&used.key)?;
+        let row = LimitedKey::new(used.key.clone(), rule);
+        Some((row.key.clone(), row.with(&used, rule, now)))
     });
     let mut rows: BTreeMap<_, _> = rows.collect();
-    let has_pause = limits.rules.iter().any(|rule| rule.running == Some(0));
-    let has_limited = has_pause || rows.values().any(|row| row.waiting > 0);
-    let due = Query::<WorkerItem>::across_partitions()
-        .filter(WorkerItem::VISIBLE_AT.between(FIRST_DUE, now))
-        .order_by(WorkerItem::BY_DUE)
-        .limit(if has_limited { SAMPLE } else { 1 });
-    let due = container.query(due).all().await?.into_iter();
-    let unlimited = count_paused(&mut rows, limits, due.map(|stored| stored.document), now);
-    let mut shown: Vec<_> = rows.into_values().collect();
+    let due = due.into_iter().map(|stored| stored.document);
+    let unlimited = count_waiting(&mut rows, limits, due, now);
+    let in_use = rows
+        .into_values()
+        .filter(|row| row.running > Some(0) || row.waiting > 0);
+    let mut shown: Vec<_> = in_use.collect();
     shown.sort_by_key(|row| {
         (
             Reverse(row.oldest),
@@ -153,9 +134,9 @@ pub(crate) async fn read(
     }))
 }
 
-/// Counts the due activities that a pause holds back. Returns the age of the oldest one that no limit
+/// Counts the due activities that limits hold back. Returns the age of the oldest one that no limit
 /// holds back.
-fn count_paused(
+fn count_waiting(
     rows: &mut BTreeMap<String, LimitedKey>,
     limits: &Limits,
     due: impl Iterator<Item = WorkerItem>,
@@ -164,16 +145,17 @@ fn count_paused(
     let mut unlimited = None;
     for item in due {
         let age = Some(now.since(item.visible_at));
-        let caps = limits.caps_of(&item);
-        let pause = caps.iter().find(|(rule, _)| rule.running == Some(0));
-        let is_limited =
-            |(_, key): &(&Rule, String)| rows.get(key).is_some_and(|row| row.waiting > 0);
-        if let Some((rule, key)) = pause {
+        let mut is_held_back = false;
+        for (rule, key) in limits.caps_of(&item) {
             let row = rows.entry(key.clone());
-            let row = row.or_insert_with(|| LimitedKey::new(key.clone(), rule));
-            row.waiting += 1;
-            row.oldest = row.oldest.max(age);
-        } else if !caps.iter().any(is_limited) {
+            let row = row.or_insert_with(|| LimitedKey::new(key, rule));
+            if row.is_used_up {
+                row.waiting += 1;
+                row.oldest = row.oldest.max(age);
+                is_held_back = true;
+            }
+        }
+        if !is_held_back {
             unlimited = unlimited.max(age);
         }
     }
@@ -188,14 +170,12 @@ pub(super) async fn of_activity(
 ) -> Result<Vec<LimitedKey>, Failure> {
     let mut found = Vec::new();
     for (rule, key) in limits.caps_of(activity) {
-        let permits = container.read(&Permits::key_of(&key)).await?;
+        let address = documents::LimitedKey::key_of(&key);
+        let used = container.read(&address).await?;
         let row = LimitedKey::new(key, rule);
-        found.push(match permits {
+        found.push(match used {
             None => row,
-            Some(permits) => {
-                let sharing = Sharing::read(container).await?;
-                row.with(&permits.document, rule, sharing, container.now())
-            }
+            Some(used) => row.with(&used.document, rule, container.now()),
         });
     }
     Ok(found)
@@ -203,31 +183,26 @@ pub(super) async fn of_activity(
 
 impl LimitedKey {
     fn new(key: String, rule: &Rule) -> Self {
+        let is_paused = rule.running == Some(0);
         Self {
             key,
-            running: 0,
+            running: rule.running.map(|_| 0),
             waiting: 0,
             limit: describe(rule, 0),
             oldest: None,
-            is_paused: rule.running == Some(0),
+            is_paused,
+            is_used_up: is_paused,
         }
     }
 
-    /// Adds what the runtimes have noted in the permits.
-    fn with(mut self, permits: &Permits, rule: &Rule, sharing: Sharing, now: Timestamp) -> Self {
-        for holder in permits.holders.iter().filter(|holder| holder.until > now) {
-            // A version that does not note what waits has started what its permits allow.
-            let beyond = holder.wanted.saturating_sub(holder.running);
-            let waiting = holder.waiting.unwrap_or(beyond).into();
-            self.running += u64::from(holder.wanted).saturating_sub(waiting);
-            self.waiting = match sharing {
-                Sharing::Slots => self.waiting + waiting,
-                Sharing::Nothing => self.waiting.max(waiting),
-            };
-            let oldest = holder.waiting_since.map(|since| now.since(since));
-            self.oldest = self.oldest.max(oldest);
-        }
-        self.limit = describe(rule, self.running);
+    /// Adds what the runtimes use.
+    fn with(mut self, used: &documents::LimitedKey, rule: &Rule, now: Timestamp) -> Self {
+        let running = u64::try_from(used.running()).unwrap_or_default();
+        self.running = rule.running.map(|_| running);
+        let micros = i64::try_from(now.as_millis()).unwrap_or(i64::MAX / 1_000) * 1_000;
+        self.is_used_up |= rule.running.is_some() && used.free <= 0
+            || rule.starts_per_second.is_some() && used.next_start > micros;
+        self.limit = describe(rule, running);
         self
     }
 }
@@ -269,7 +244,7 @@ impl fmt::Display for LimitedKeys {
         let rows = self.shown.iter().map(|row| {
             vec![
                 short(&row.key, 80),
-                row.running.to_string(),
+                row.running.map(|it| it.to_string()).unwrap_or_default(),
                 row.waiting.to_string(),
                 row.limit.clone(),
                 row.oldest.map(span).unwrap_or_default(),
@@ -287,34 +262,28 @@ impl fmt::Display for LimitedKeys {
 
 #[cfg(test)]
 mod tests {
-    use cdb_provider::documents::Holder;
-
     use super::*;
 
     #[test]
-    fn runtimes_that_share_slots_count_different_activities() {
+    fn an_activity_waits_only_for_limits_that_are_used_up() {
         let now = Timestamp::from_millis(1_000_000);
-        let holder = |waiting| Holder {
-            wanted: 2 + waiting,
-            waiting: Some(waiting),
-            waiting_since: Some(now - Duration::from_secs(waiting.into())),
-            until: now + Duration::from_secs(1),
-            ..Holder::default()
-        };
-        let permits = Permits {
-            holders: vec![holder(7), holder(30)],
-            ..Permits::default()
-        };
         let rule = Rule::new("tenant=ada".parse().expect("valid")).running(5);
-        let row = |sharing| {
-            let row = LimitedKey::new("tenant=ada".to_owned(), &rule);
-            row.with(&permits, &rule, sharing, now)
+        let row = |rule: &Rule, free, next_start| {
+            let used = documents::LimitedKey {
+                free,
+                next_start,
+                held: [("a".to_owned(), 3), ("b".to_owned(), 5 - 3 - free)].into(),
+                ..documents::LimitedKey::default()
+            };
+            LimitedKey::new("tenant=ada".to_owned(), rule).with(&used, rule, now)
         };
-        assert_eq!(row(Sharing::Slots).waiting, 37);
-        assert_eq!(row(Sharing::Nothing).waiting, 30);
-        let both = row(Sharing::Slots);
-        assert_eq!((both.running, &*both.limit), (4, "4 of 5 run"));
-        assert_eq!(both.oldest, Some(Duration::from_secs(30)));
+        let free = row(&rule, 1, 0);
+        assert_eq!((free.running, &*free.limit), (Some(4), "4 of 5 run"));
+        assert!(!free.is_used_up && row(&rule, 0, 0).is_used_up);
+        let rate = Rule::new("tenant=ada".parse().expect("valid")).starts_per_second(1.0);
+        assert_eq!(row(&rate, 0, 0).running, None);
+        assert!(!row(&rate, 0, 1_000_000_000).is_used_up);
+        assert!(row(&rate, 0, 1_000_000_001).is_used_up);
     }
 
     #[test]

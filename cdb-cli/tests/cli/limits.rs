@@ -1,5 +1,6 @@
 //! `cdb limits`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cdb_cli::Exit;
@@ -7,7 +8,7 @@ use cdb_client::ContainerClient;
 use cdb_model::Document as _;
 use cdb_provider::CosmosDBProviderConfig;
 use cdb_provider::documents::{
-    Durable, Holder, LIMITS_PARTITION, Labels, LimitsKey, MAX_RULES, Permits, Rule, WorkerItem,
+    Durable, LIMITS_PARTITION, Labels, LimitedKey, LimitsKey, MAX_RULES, Rule, WorkerItem,
 };
 use duroxide::providers::WorkItem;
 
@@ -111,27 +112,20 @@ async fn an_instance_shows_the_limit_that_its_activity_waits_for() {
         .cdb("limits set --by ada tenant=* --running 5")
         .await
         .prints("tenant=*");
-    waiting(&container, Duration::ZERO).await;
-    let now = container.now();
-    let holder = |runtime: &str, running| Holder {
-        runtime: runtime.to_owned(),
-        running,
-        wanted: running + 7,
-        waiting: Some(7),
-        waiting_since: Some(now - Duration::from_secs(3600 * 24 * 5)),
-        until: now + Duration::from_secs(3600),
-        ..Holder::default()
-    };
-    // Without membership, both runtimes count the same waiting activities.
-    let holders = vec![holder("runtime-a", 3), holder("runtime-b", 2)];
-    permit(&container, "tenant=ada", holders).await;
+    waiting(&container, Duration::from_secs(3600 * 24 * 5)).await;
+    permit(
+        &container,
+        "tenant=ada",
+        &[("runtime-a", 3), ("runtime-b", 2)],
+    )
+    .await;
     let shown = account.cdb("instances show order-2").await;
-    shown.prints("waits for the limit `tenant=ada`: 5 of 5 run, 7 wait");
+    shown.prints("waits for the limit `tenant=ada`: 5 of 5 run");
     account.cdb("limits list").await.is("limits-keys");
     account.cdb("queues").await.is("queues-limits");
     // An activity that no limit holds back is not the one that has waited for days.
     let doctor = account.cdb("doctor").await;
-    doctor.prints("7 wait for limits");
+    doctor.prints("1 waits for limits");
 }
 
 /// Stores an activity of the tenant `ada` that has been due for some time.
@@ -159,14 +153,20 @@ async fn waiting(container: &ContainerClient<Durable>, age: Duration) {
     container.run(item.create()).await.expect("it is stored");
 }
 
-async fn permit(container: &ContainerClient<Durable>, key: &str, holders: Vec<Holder>) {
-    let permits = Permits {
+/// Stores a key whose permits are all held, as many by each runtime as said.
+async fn permit(container: &ContainerClient<Durable>, key: &str, held: &[(&str, i64)]) {
+    let held: BTreeMap<_, _> = held
+        .iter()
+        .map(|(runtime, held)| ((*runtime).to_owned(), *held))
+        .collect();
+    let used = LimitedKey {
         instance_id: format!("{LIMITS_PARTITION}:{key}"),
         key: key.to_owned(),
-        holders,
-        ttl: None,
+        cap: held.values().sum(),
+        held,
+        ..LimitedKey::default()
     };
-    container.run(permits.create()).await.expect("it is stored");
+    container.run(used.create()).await.expect("it is stored");
 }
 
 #[tokio::test]
@@ -193,17 +193,8 @@ async fn keys_beyond_those_shown_and_read_are_counted() {
     let store = account.store(&CosmosDBProviderConfig::default()).await;
     let rule = Rule::new("tenant=*".parse().expect("valid")).running(5);
     store.set_limit(rule, "ada").await.expect("it is set");
-    let now = container.now();
     let stored = (0..1_010_u32).map(async |number| {
-        let holder = Holder {
-            running: 1,
-            wanted: 2,
-            waiting: Some(1),
-            waiting_since: Some(now - Duration::from_secs(number.into())),
-            until: now + Duration::from_secs(3600),
-            ..Holder::default()
-        };
-        permit(&container, &format!("tenant={number}"), vec![holder]).await;
+        permit(&container, &format!("tenant={number}"), &[("runtime", 1)]).await;
     });
     futures::future::join_all(stored).await;
     let list = account.cdb("limits list").await;
