@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cdb_client::{Bootstrap, BootstrapConfig, ContainerClient, OnDifference};
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
-use cdb_model::Extends;
+use cdb_model::{Extends, Stored};
 use duroxide::Event;
 use duroxide::providers::ProviderError;
 use tokio::time::Instant;
@@ -15,9 +15,10 @@ use crate::error::{InOperation, Result as Internal};
 use crate::operate::shutdown::DropGuard;
 use crate::operate::{Metrics, housekeeping, limits, retention, takeover};
 use crate::queue::{Services, Telemetry};
-use crate::stored::documents::{Durable, Member, Schema};
+use crate::stored::Store;
+use crate::stored::documents::{Durable, Limits, Member, Rule, Schema};
 use crate::stored::payload::{PayloadCodec, Payloads};
-use crate::stored::{Store, schema};
+use crate::stored::schema::{self, Uses};
 
 /// The operation's name in errors of the constructors.
 const OPEN: &str = "new";
@@ -176,12 +177,18 @@ impl CosmosDBProvider {
         leases: Option<Arc<dyn LeaseProvider>>,
     ) -> Result<Self, ProviderError> {
         let codec = config.payload_codec.as_deref().map(PayloadCodec::name);
-        let has_limits = schema::admit(&container, codec).await.in_operation(OPEN)?;
-        let limits = if has_limits {
-            limits::rules::read(&container).await.in_operation(OPEN)?
-        } else {
+        let uses = schema::admit(&container, codec).await.in_operation(OPEN)?;
+        let limits = if uses == Uses::Nothing {
             None
+        } else {
+            limits::rules::read(&container).await.in_operation(OPEN)?
         };
+        let has_caps = |limits: &Stored<Limits>| limits.document.rules.iter().any(Rule::is_cap);
+        if uses < Uses::Permits && limits.as_ref().is_some_and(has_caps) {
+            // An earlier version has set them.
+            let noted = schema::note(&container, Uses::Permits).await;
+            noted.in_operation(OPEN)?;
+        }
         let start = |own| Arc::new(Membership::start::<Member, _>(container.clone(), own));
         let own = config.membership.clone().filter(|_| leases.is_none());
         let membership = own.map(start);

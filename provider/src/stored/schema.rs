@@ -14,23 +14,53 @@ use crate::error::{Error, Result, committed};
 use crate::stored::documents::{SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey, gate};
 
 /// Refuses a container with a newer schema, or with payloads that `codec` does not decode. Writes
-/// the schema and the gate into a container without them, and notes a new codec. Returns whether the
-/// container has limits.
+/// the schema and the gate into a container without them, and notes a new codec. Returns what the
+/// container has.
 pub(crate) async fn admit(
     container: &ContainerClient<Durable>,
     codec: Option<&str>,
-) -> Result<bool> {
+) -> Result<Uses> {
     let stored = match read(container).await? {
         Some(stored) => stored,
         None => match mark(container, codec).await? {
             Some(stored) => stored,
-            None => return Ok(false),
+            None => return Ok(Uses::Nothing),
         },
     };
     check(container.name(), Some(&stored.document))?;
-    let has_limits = stored.document.has_limits();
+    let uses = Uses::of(&stored.document);
     admit_codec(container, stored, codec).await?;
-    Ok(has_limits)
+    Ok(uses)
+}
+
+/// What a container has that not every version knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Uses {
+    Nothing,
+    /// Pauses, or limits. Its runtimes read the limits when they open it.
+    Limits,
+    /// Limits on what runs or starts.
+    Permits,
+}
+
+impl Uses {
+    fn of(schema: &Schema) -> Self {
+        if schema.has_permits() {
+            Self::Permits
+        } else if schema.has_limits() {
+            Self::Limits
+        } else {
+            Self::Nothing
+        }
+    }
+
+    fn noted_in(self, schema: Schema) -> Schema {
+        match self {
+            Self::Nothing => schema,
+            Self::Limits => schema.with_limits(),
+            Self::Permits => schema.with_permits(),
+        }
+    }
 }
 
 async fn admit_codec(
@@ -62,9 +92,9 @@ async fn note_codec(
     replace(container, &after, &stored.etag).await
 }
 
-/// Notes that the container has limits. Writes the schema and the gate into a container that no
+/// Notes what the container will have. Writes the schema and the gate into a container that no
 /// runtime has opened; the first runtime adds its codec.
-pub(crate) async fn note_limits(container: &ContainerClient<Durable>) -> Result<()> {
+pub(crate) async fn note(container: &ContainerClient<Durable>, uses: Uses) -> Result<()> {
     let stored = if let Some(stored) = check_before_limits(container).await? {
         stored
     } else {
@@ -76,15 +106,15 @@ pub(crate) async fn note_limits(container: &ContainerClient<Durable>) -> Result<
             ))
         })?
     };
-    if stored.document.has_limits() {
+    if Uses::of(&stored.document) >= uses {
         return Ok(());
     }
-    let after = stored.document.with_limits();
+    let after = uses.noted_in(stored.document);
     let written = replace(container, &after, &stored.etag).await;
     // Another operator may have been faster.
     if written.is_err() {
         let now = check_before_limits(container).await?;
-        if now.is_some_and(|stored| stored.document.has_limits()) {
+        if now.is_some_and(|stored| Uses::of(&stored.document) >= uses) {
             return Ok(());
         }
     }

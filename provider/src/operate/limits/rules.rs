@@ -10,7 +10,7 @@ use crate::queue::Services;
 use crate::stored::documents::{
     Durable, LIMITS_PARTITION, Limits, LimitsKey, MAX_RULES, OperatorAction, Rule, Selector,
 };
-use crate::stored::schema;
+use crate::stored::schema::{self, Uses};
 
 /// How often a change is tried again when another operator was faster.
 const MAX_ATTEMPTS: u32 = 10;
@@ -25,7 +25,12 @@ pub(crate) async fn read(container: &ContainerClient<Durable>) -> Result<Option<
 pub(crate) async fn set(services: &Services, rule: Rule, by: &str) -> Result<()> {
     check(&rule)?;
     // Runtimes that open the container later read its rules before they start anything.
-    schema::note_limits(services.container()).await?;
+    let uses = if rule.is_cap() {
+        Uses::Permits
+    } else {
+        Uses::Limits
+    };
+    schema::note(services.container(), uses).await?;
     let what = format!("set the limit of `{}`", rule.select);
     change(services, by, what, |rules| put(rules, &rule)).await
 }

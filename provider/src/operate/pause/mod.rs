@@ -31,7 +31,8 @@ use crate::stored::documents::{
     Durable, Incarnation, Instance, NEVER, OperatorAction, OrchestratorItem, PAUSED, WorkerItem,
 };
 use crate::stored::found::{self, Found};
-use crate::stored::{history, schema};
+use crate::stored::history;
+use crate::stored::schema::{self, Uses};
 use crate::timing::{HAND_OUTS_END, MOMENT, OPERATOR_ATTEMPTS, RETRY_PAUSE};
 use crate::turn::{ExclusiveTurn, Written, exclusively};
 
@@ -56,7 +57,7 @@ pub(crate) async fn pause(
 ) -> Result<Vec<String>> {
     let top = running(services, root).await?;
     // Versions that do not know pauses are those that do not know limits.
-    schema::note_limits(services.container()).await?;
+    schema::note(services.container(), Uses::Limits).await?;
     let (mut paused, mut may_begin) = (Vec::new(), false);
     let mut seen = HashSet::from([root.to_owned()]);
     // A paused instance schedules no more children, so they are known once it is paused.

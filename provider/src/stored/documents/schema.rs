@@ -16,8 +16,9 @@ pub const SCHEMA_PARTITION: &str = "cdb:schema";
 /// | – | `duroxide-cdb` up to 0.1.10, and this provider before it had versions | |
 /// | 1 | 0.1.0 | this document and the gate |
 /// | 2 | 0.1.0, with a [`payload_codec`](Schema::payload_codec) only | encoded payloads |
-/// | 3 | 0.1.0, with [limits](super::Limits) only | limits of activities, which every runtime keeps to |
-pub const SCHEMA_VERSION: u32 = 3;
+/// | 3 | 0.1.0, with pauses or [limits](super::Limits) only | pauses of instances and limits of activities, which every runtime keeps to |
+/// | 4 | 0.1.0, with a limit on what runs or starts only | the permits of [limited keys](super::LimitedKey) |
+pub const SCHEMA_VERSION: u32 = 4;
 
 /// The version of a container without a payload codec.
 const VERSION_WITHOUT_CODEC: u32 = 1;
@@ -25,6 +26,8 @@ const VERSION_WITHOUT_CODEC: u32 = 1;
 const VERSION_WITH_CODEC: u32 = 2;
 
 const VERSION_WITH_LIMITS: u32 = 3;
+
+const VERSION_WITH_PERMITS: u32 = 4;
 
 /// The due time of the gate's documents. Polls of this crate query later times only.
 const GATE: Timestamp = Timestamp::from_millis(0);
@@ -103,6 +106,21 @@ impl Schema {
             version: self.version.max(VERSION_WITH_LIMITS),
             ..self
         }
+    }
+
+    /// Notes that the container limits what runs or starts. Runtimes that do not know the permits of this version
+    /// refuse the container from then on.
+    #[must_use]
+    pub fn with_permits(self) -> Self {
+        Self {
+            version: self.version.max(VERSION_WITH_PERMITS),
+            ..self
+        }
+    }
+
+    /// Returns whether the container has, or had, limits on what runs or starts.
+    pub fn has_permits(&self) -> bool {
+        self.version >= VERSION_WITH_PERMITS
     }
 
     /// Returns whether the container has, or had, limits.
