@@ -63,9 +63,9 @@ pub(crate) async fn enqueue(provider: &CosmosDBProvider, item: WorkItem) {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     running: BTreeMap<String, u32>,
-    most: BTreeMap<String, u32>,
+    pub(crate) most: BTreeMap<String, u32>,
     ended: Vec<(String, Instant)>,
-    started: Vec<(String, Instant)>,
+    pub(crate) started: Vec<(String, Instant)>,
 }
 
 impl Seen {
@@ -118,8 +118,21 @@ pub(crate) async fn work_off(
     time: Duration,
     count: usize,
 ) -> Seen {
+    let within = Duration::from_secs(24 * 3600);
+    work_off_within(runtimes, workers, time, count, within).await
+}
+
+/// The same, at most for a time.
+pub(crate) async fn work_off_within(
+    runtimes: &[&CosmosDBProvider],
+    workers: usize,
+    time: Duration,
+    count: usize,
+    within: Duration,
+) -> Seen {
     let seen = Arc::new(Mutex::new(Seen::default()));
-    let is_over = |seen: &Seen| seen.ended.len() >= count;
+    let begun = Instant::now();
+    let is_over = |seen: &Seen| seen.ended.len() >= count || begun.elapsed() >= within;
     let all = runtimes
         .iter()
         .flat_map(|runtime| (0..workers).map(|_| work(runtime, &seen, time, &is_over)));

@@ -51,6 +51,7 @@ mod rewind;
 mod samples;
 mod security;
 mod several;
+mod shared_limits;
 mod shutdown;
 #[path = "../../cdb-coordination/tests/silence/partition.rs"]
 mod silence;

@@ -392,7 +392,7 @@ async fn a_container_of_a_newer_form_is_refused() {
         refused.contains("written by cdb-provider 9.0.0"),
         "{refused}"
     );
-    assert!(refused.contains("supports up to 3"), "{refused}");
+    assert!(refused.contains("supports up to 4"), "{refused}");
 }
 
 #[tokio::test]

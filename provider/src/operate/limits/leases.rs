@@ -1,9 +1,10 @@
 //! Requests about the leases of runtimes.
 
+use std::time::Duration;
+
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{Document as _, Timestamp};
 
-use super::permits::{time_of, timestamp_of};
 use crate::queue::limits::protocol::{LeaseAnswer, LeaseDocument, LeaseRequest, RuntimeId, Time};
 use crate::stored::documents::{Durable, RuntimeLease};
 
@@ -88,4 +89,13 @@ pub(super) async fn ended(
     });
     let ended = Some((lease.until, lease.is_dead));
     Ok(ended.filter(|_| lease.has_ended(time_of(now))))
+}
+
+/// Returns a time of the service, as the protocol has it.
+pub(super) fn time_of(at: Timestamp) -> Time {
+    Duration::from_millis(at.as_millis())
+}
+
+fn timestamp_of(at: Time) -> Timestamp {
+    Timestamp::from_millis(u64::try_from(at.as_millis()).unwrap_or(u64::MAX))
 }

@@ -4,16 +4,15 @@
 //! counts as lost: the protocol finds out whether it was applied.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::time::Duration;
 
 use cdb_client::Error as ClientError;
-use cdb_model::Timestamp;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::leases::{self, time_of};
+use super::lines;
 use super::report::{KeyMetrics, Outage, Usage};
-use super::{leases, lines};
 use crate::queue::Services;
 use crate::queue::limits::protocol::{
     Key, LeaseAnswer, LeaseRequest, Message, Reply, RuntimeId, Time,
@@ -179,12 +178,4 @@ fn usage(services: &Services, time: Time) -> Vec<(Key, Usage)> {
     usage
         .filter(|(_, usage)| *usage != Usage::default())
         .collect()
-}
-
-pub(super) fn time_of(at: Timestamp) -> Time {
-    Duration::from_millis(at.as_millis())
-}
-
-pub(super) fn timestamp_of(at: Time) -> Timestamp {
-    Timestamp::from_millis(u64::try_from(at.as_millis()).unwrap_or(u64::MAX))
 }

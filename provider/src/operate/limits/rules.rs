@@ -66,11 +66,7 @@ fn put(rules: &mut Vec<Rule>, rule: &Rule) -> Result<()> {
             "a container has at most {MAX_RULES} limits; remove one, or use a limit for each value, as `tenant=*`"
         )));
     }
-    // Exact selectors before those of each value, so that an exception needs no order.
-    rules.sort_by_key(|rule| match &rule.select {
-        Selector::Label { value, .. } => u8::from(value.is_none()),
-        Selector::All => 2,
-    });
+    rules.sort_by_key(|rule| rule.select.place());
     Ok(())
 }
 

@@ -445,6 +445,14 @@ impl Work for Instances {
         }
     }
 
+    /// Only whether an instance begins is limited, as far as this process knows.
+    fn is_limitable(known: &KnownInstance) -> bool {
+        let begins = |pending: &Pending| pending.message.begins_instance();
+        known.cached.is_none()
+            && known.presence == Presence::Unknown
+            && known.pending.iter().any(begins)
+    }
+
     /// The labels of the instance id are noted. Orchestration and search attributes are known while
     /// the instance is cached; before, the orchestration is known of a start.
     fn labels(known: &KnownInstance, noted: Option<&Labels>) -> Option<Labels> {

@@ -128,6 +128,12 @@ impl Message {
         }
     }
 
+    /// Returns whether the message starts a new instance.
+    pub(crate) fn begins_instance(&self) -> bool {
+        let item = self.content.item();
+        matches!(item, Some(WorkItem::StartOrchestration { .. }))
+    }
+
     /// Returns whether the message can be decoded.
     pub(crate) fn is_readable(&self) -> bool {
         self.content.item().is_some()

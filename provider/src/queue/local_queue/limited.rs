@@ -29,7 +29,8 @@ impl<W: Work> Queue<W> {
         self.limiter.set_rules(rules, version, now);
         for slot in self.slots.values_mut() {
             let labels = slot.labels.as_deref();
-            slot.selected = labels.and_then(|labels| self.limiter.select(labels));
+            let is_limitable = W::is_limitable(&slot.known);
+            slot.selected = labels.and_then(|labels| self.limiter.select(labels, is_limitable));
             slot.tag = None;
             slot.arrival = None;
             slot.is_counted = false;
@@ -50,7 +51,7 @@ impl<W: Work> Queue<W> {
         let slot = self.slots.entry(key.clone()).or_default();
         if slot.labels.is_none() {
             let labels = Arc::new(labels());
-            slot.selected = self.limiter.select(&labels);
+            slot.selected = self.limiter.select(&labels, W::is_limitable(&slot.known));
             slot.labels = Some(labels);
         }
     }

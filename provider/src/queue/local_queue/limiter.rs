@@ -139,15 +139,16 @@ impl<K: Clone> Limiter<K> {
         rules.any(|rule| rule.weight.is_some() || rule.priority.is_some())
     }
 
-    /// Returns the rules that select an item; `None` if its order and its start are free.
-    pub(super) fn select(&self, labels: &Labels) -> Option<Arc<Selected>> {
+    /// Returns the rules that select an item; `None` if its order and its start are free. Limits do not concern an
+    /// item that is not limitable.
+    pub(super) fn select(&self, labels: &Labels, is_limitable: bool) -> Option<Arc<Selected>> {
         let (mut caps, mut share, mut priority) = (BTreeMap::new(), None, None);
         for rule in &self.rules {
             let Some(key) = rule.select.key_of(labels) else {
                 continue;
             };
             let key: Key = key.into();
-            if rule.is_cap() {
+            if rule.is_cap() && is_limitable {
                 let limit = || limit_of(Some(rule), self.version);
                 caps.entry(key.clone()).or_insert_with(limit);
             }

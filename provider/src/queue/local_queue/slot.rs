@@ -67,6 +67,11 @@ pub(crate) trait Work: Sized + 'static {
     /// Returns the bytes of memory that the known state takes.
     fn memory(known: &Self::Known) -> Memory;
 
+    /// Returns whether limits concern the item.
+    fn is_limitable(_: &Self::Known) -> bool {
+        true
+    }
+
     /// Returns the labels of an item, if they depend on what is known of it; `noted` are those that
     /// it was noted with. `None` if all its labels are noted.
     fn labels(known: &Self::Known, noted: Option<&Labels>) -> Option<Labels>;
@@ -315,6 +320,13 @@ impl<W: Work> Slot<W> {
         now: Instant,
     ) -> Option<Rank> {
         self.count(limiter, key, sequence, now);
+        if let Some(selected) = self.selected.clone()
+            && selected.is_limited()
+            && !self.counts()
+            && !W::is_limitable(&self.known)
+        {
+            self.leave(limiter, &selected, now);
+        }
         if class.is_some() {
             self.select(limiter);
         }
@@ -410,7 +422,7 @@ impl<W: Work> Slot<W> {
             && limiter.has_rules()
             && let Some(labels) = W::labels(&self.known, self.labels.as_deref())
         {
-            self.selected = limiter.select(&labels);
+            self.selected = limiter.select(&labels, W::is_limitable(&self.known));
         }
     }
 

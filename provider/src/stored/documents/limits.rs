@@ -1,5 +1,8 @@
 //! Limits of activities: the rules of a container, and the permits that its runtimes hold.
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -201,12 +204,16 @@ impl Rule {
         Ok(())
     }
 
-    /// Returns the part of the rule that concerns turns: their order. `None` without one.
+    /// Returns the part of the rule that concerns turns: their order, and whether new instances begin. `None` without
+    /// one.
     pub(crate) fn of_turns(&self) -> Option<Self> {
-        let is_of_activities = matches!(&self.select, Selector::Label { name, .. } if name == "activity" || name == "tag");
         let is_ordered = self.weight.is_some() || self.priority.is_some();
-        (is_ordered && !is_of_activities).then(|| Self {
-            running: None,
+        let running = self
+            .running
+            .filter(|most| *most == 0 && self.select.is_of_instances());
+        let concerns = self.select.is_of_turns() && (is_ordered || running.is_some());
+        concerns.then(|| Self {
+            running,
             starts_per_second: None,
             ..self.clone()
         })
@@ -230,7 +237,7 @@ const MAX_RATE: f64 = 1_000_000.0;
 #[error("{0}")]
 pub struct RuleError(pub(crate) String);
 
-/// The activities of a rule, as text: `*` for all, or a field and its value.
+/// The activities of a rule, as text: `*` for all, or conditions that an activity meets, all of them.
 ///
 /// | text | selects | keys |
 /// |---|---|---|
@@ -240,46 +247,63 @@ pub struct RuleError(pub(crate) String);
 /// | `tag=gpu` | those with this tag | one |
 /// | `tenant=ada` | those whose instance had this search attribute at the commit, or has this [label](crate::InstanceLabel) | one |
 /// | `tenant=*` | those whose instance had this search attribute, or has this label | one per value |
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// | `activity=SendSms,tenant=*` | those of this name, of an instance with this attribute or label | one per tenant |
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub enum Selector {
-    /// All activities.
-    All,
-    /// Those with a label.
-    Label {
-        /// `activity`, `orchestration`, `tag`, a search attribute or a label of the instance.
-        name: String,
-        /// The value; `None` for each value a key of its own.
-        value: Option<String>,
-    },
+pub struct Selector {
+    /// The value of each label; `None` for any value. Empty for all activities.
+    conditions: BTreeMap<String, Option<String>>,
 }
+
+/// What a value of a rule cannot have: the text of a selector would have two meanings.
+const RESERVED: [char; 2] = [',', '='];
 
 impl FromStr for Selector {
     type Err = RuleError;
 
     fn from_str(text: &str) -> Result<Self, RuleError> {
+        let error = |why: String| {
+            RuleError(format!(
+                "`{text}` selects no activities: {why}; write `*`, or a name and a value as `activity=CallBank`, `orchestration=Import`, `tag=gpu`, `tenant=ada` or `tenant=*`, several with commas as `activity=SendSms,tenant=*`"
+            ))
+        };
+        let mut conditions = BTreeMap::new();
         if text == "*" {
-            return Ok(Self::All);
+            return Ok(Self { conditions });
         }
-        match text.split_once('=') {
-            Some((name, value)) if !name.trim().is_empty() && !value.trim().is_empty() => {
-                Ok(Self::Label {
-                    name: name.trim().to_owned(),
-                    value: Some(value.trim().to_owned()).filter(|value| value != "*"),
-                })
+        for part in text.split(',') {
+            let (name, value) = part
+                .split_once('=')
+                .ok_or_else(|| error(format!("`{part}` has no `=`")))?;
+            for text in [name, value] {
+                if text.is_empty() {
+                    return Err(error(format!("`{part}` lacks a name or a value")));
+                }
+                if text.contains(RESERVED) || text.contains(char::is_whitespace) {
+                    return Err(error(format!(
+                        "`{text}` has a space, a comma or an equals sign; use `*` for such values"
+                    )));
+                }
             }
-            _ => Err(RuleError(format!(
-                "`{text}` selects no activities; write `*`, or a name and a value as `activity=CallBank`, `orchestration=Import`, `tag=gpu`, `tenant=ada` or `tenant=*`"
-            ))),
+            let value = Some(value.to_owned()).filter(|value| value != "*");
+            if conditions.insert(name.to_owned(), value).is_some() {
+                return Err(error(format!("it names `{name}` twice")));
+            }
         }
+        Ok(Self { conditions })
     }
 }
 
+/// Stored selectors of earlier versions may have any value.
 impl TryFrom<String> for Selector {
     type Error = RuleError;
 
     fn try_from(text: String) -> Result<Self, RuleError> {
-        text.parse()
+        text.parse().or_else(|error| {
+            let (name, value) = text.split_once('=').ok_or(error)?;
+            let conditions = BTreeMap::from([(name.to_owned(), Some(value.to_owned()))]);
+            Ok(Self { conditions })
+        })
     }
 }
 
@@ -291,41 +315,99 @@ impl From<Selector> for String {
 
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::All => f.write_str("*"),
-            Self::Label { name, value } => {
-                write!(f, "{name}={}", value.as_deref().unwrap_or("*"))
-            }
+        if self.conditions.is_empty() {
+            return f.write_str("*");
         }
+        for (at, (name, value)) in self.conditions.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            write!(f, "{comma}{name}={}", value.as_deref().unwrap_or("*"))?;
+        }
+        Ok(())
     }
 }
 
 impl Selector {
+    /// Selects all activities.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// Returns the conditions: the name of a label, and its value; `None` for any value, each with a key of its own.
+    pub fn conditions(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        let conditions = self.conditions.iter();
+        conditions.map(|(name, value)| (&**name, value.as_deref()))
+    }
+
+    /// Returns the position among selectors: those with more conditions come first, and exact ones before those of any
+    /// value, so that an exception needs no order.
+    pub(crate) fn place(&self) -> (Reverse<usize>, usize) {
+        let any = self.conditions.values().filter(|value| value.is_none());
+        (Reverse(self.conditions.len()), any.count())
+    }
+
+    /// Returns whether turns have the labels that it asks for.
+    fn is_of_turns(&self) -> bool {
+        let mut names = self.conditions.keys();
+        names.all(|name| name != "activity" && name != "tag")
+    }
+
+    /// Returns whether it asks for labels of instances only.
+    fn is_of_instances(&self) -> bool {
+        !self.conditions.is_empty()
+            && self.is_of_turns()
+            && !self.conditions.contains_key("orchestration")
+    }
+
     /// Returns whether activities with this key are selected.
     pub(crate) fn has_key(&self, key: &str) -> bool {
-        match self {
-            Self::All => key == "*",
-            Self::Label { name, value } => key.split_once('=').is_some_and(|(of, found)| {
-                of == name && value.as_deref().is_none_or(|it| it == found)
-            }),
+        if self.conditions.is_empty() {
+            return key == "*";
         }
+        let parts: Vec<_> = key.split(',').filter_map(|it| it.split_once('=')).collect();
+        let matches =
+            |((name, value), (of, found)): ((&String, &Option<String>), &(&str, &str))| {
+                name == of
+                    && value
+                        .as_deref()
+                        .is_none_or(|value| escaped(value) == *found)
+            };
+        parts.len() == self.conditions.len() && self.conditions.iter().zip(&parts).all(matches)
     }
 
     /// Returns the key of an activity, `tenant=ada`; `None` if it is not selected.
     pub(crate) fn key_of(&self, labels: &Labels) -> Option<String> {
-        let Self::Label { name, value } = self else {
+        if self.conditions.is_empty() {
             return Some("*".to_owned());
-        };
-        let found = labels.get(name)?;
-        let is_selected = value.as_deref().is_none_or(|value| value == found);
-        is_selected.then(|| format!("{name}={found}"))
+        }
+        let mut key = String::new();
+        for (name, value) in &self.conditions {
+            let found = labels.get(name)?;
+            if value.as_deref().is_some_and(|value| value != found) {
+                return None;
+            }
+            let comma = if key.is_empty() { "" } else { "," };
+            key.extend([comma, name, "=", &escaped(found)]);
+        }
+        Some(key)
     }
+}
+
+/// Returns a value without the characters that separate the parts of a key.
+fn escaped(value: &str) -> Cow<'_, str> {
+    if !value.contains(RESERVED) && !value.contains('%') {
+        return value.into();
+    }
+    let escape = |at: char| match at {
+        ',' => "%2C".to_owned(),
+        '=' => "%3D".to_owned(),
+        '%' => "%25".to_owned(),
+        at => at.to_string(),
+    };
+    value.chars().map(escape).collect::<String>().into()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
     use crate::stored::documents::AttributeValue;
 
@@ -366,6 +448,11 @@ mod tests {
         );
         assert_eq!(key("tag=gpu").as_deref(), Some("tag=gpu"));
         assert_eq!(key("floor=3").as_deref(), Some("floor=3"));
+        let both = Some("activity=CallBank,tenant=ada");
+        assert_eq!(key("activity=CallBank,tenant=*").as_deref(), both);
+        assert_eq!(key("tenant=ada,activity=*").as_deref(), both);
+        assert_eq!(key("activity=CallBank,tenant=bob"), None);
+        assert_eq!(key("activity=CallBank,colour=*"), None);
         // It is too long for a label.
         assert_eq!(key("note=*"), None);
         assert_eq!(key("colour=*"), None);
@@ -373,15 +460,73 @@ mod tests {
 
     #[test]
     fn what_selects_nothing_is_refused_with_what_to_write() {
-        for text in ["", "tenant", "=ada", "tenant= "] {
-            let error = text.parse::<Selector>().expect_err(text);
-            assert!(error.to_string().contains("write `*`"), "{error}");
+        for (text, why) in [
+            ("", "has no `=`"),
+            ("tenant", "has no `=`"),
+            ("=ada", "lacks a name"),
+            ("tenant=", "lacks a name or a value"),
+            ("tenant= ada", "has a space"),
+            ("tenant=a=b", "has a space, a comma or an equals sign"),
+            ("tenant=ada,", "has no `=`"),
+            ("tenant=ada,tenant=bob", "names `tenant` twice"),
+        ] {
+            let error = text.parse::<Selector>().expect_err(text).to_string();
+            assert!(error.contains(why), "{error}");
+            assert!(error.contains("write `*`"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_stored_selector_of_an_earlier_version_keeps_its_value() {
+        let read = |text: &str| serde_json::from_value::<Selector>(text.into()).expect(text);
+        for text in ["tenant=Ada Lovelace", "tenant=a=b"] {
+            let (name, value) = text.split_once('=').expect("it has one");
+            assert_eq!(
+                read(text).conditions().collect::<Vec<_>>(),
+                [(name, Some(value))]
+            );
+            assert_eq!(read(text).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_key_has_the_values_of_its_activity_whatever_these_are() {
+        let labels = |tenant: &str| Labels {
+            attributes: [("tenant".to_owned(), tenant.to_owned())].into(),
+            ..labels()
+        };
+        let select: Selector = "activity=*,tenant=*".parse().expect("it is valid");
+        let key = |tenant: &str| select.key_of(&labels(tenant)).expect("it is selected");
+        let all = ["a", "a,tenant=b", "a%2Ctenant=b", "a=b", "a b"].map(key);
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len(), "{all:?}");
+        assert!(all.iter().all(|key| select.has_key(key)), "{all:?}");
+        let exact: Selector = "activity=CallBank,tenant=a".parse().expect("it is valid");
+        assert!(exact.has_key(&all[0]) && !exact.has_key(&all[1]));
+        assert!(!Selector::all().has_key(&all[0]));
+    }
+
+    #[test]
+    fn only_a_pause_of_labels_of_instances_concerns_the_begin_of_instances() {
+        let of_turns = |select: &str, most| {
+            let rule = Rule::new(select.parse().expect(select)).running(most);
+            rule.of_turns().and_then(|rule| rule.running)
+        };
+        assert_eq!(of_turns("tenant=acme", 0), Some(0));
+        assert_eq!(of_turns("tenant=acme", 1), None);
+        for select in [
+            "*",
+            "activity=Call",
+            "activity=Call,tenant=acme",
+            "orchestration=Import",
+        ] {
+            assert_eq!(of_turns(select, 0), None, "{select}");
         }
     }
 
     #[test]
     fn values_out_of_their_range_are_refused() {
-        let all = || Rule::new(Selector::All);
+        let all = || Rule::new(Selector::all());
         let refused = [
             all(),
             all().weight(0),

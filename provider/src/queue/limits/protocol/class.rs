@@ -43,10 +43,9 @@ impl Class {
             return;
         }
         if self.keeper.is_none() {
-            let oldest = self
-                .own
-                .first()
-                .filter(|(due, _)| *due + KEEPS_AFTER <= now);
+            // Those of others may be those of nobody, so they keep permits too, once they ask.
+            let mut oldest = [self.own.first(), self.found.first()].into_iter().flatten();
+            let oldest = oldest.find(|(asks, _)| *asks + KEEPS_AFTER <= now);
             let rank =
                 oldest.and_then(|(_, item)| self.waiting.iter().find(|rank| rank.item == *item));
             self.keeper = rank.map(|rank| Keeper {
@@ -99,10 +98,11 @@ impl Class {
         })
     }
 
-    /// Returns how many items ask for permits and slots now.
-    pub(super) fn asking(&self, now: Time) -> usize {
-        let found = self.found.range(..=(now, ItemId::MAX)).take(MAX_ASKING);
-        self.own.len().min(MAX_ASKING) + found.count()
+    /// Returns how many items ask for permits and slots now. Those of others ask at once for what is plenty.
+    pub(super) fn asking(&self, is_plenty: bool, now: Time) -> usize {
+        let until = if is_plenty { Time::MAX } else { now };
+        let found = self.found.range(..=(until, ItemId::MAX));
+        self.own.len().min(MAX_ASKING) + found.take(MAX_ASKING).count()
     }
 
     /// Returns how many of `count` items have all keys before `key`.
@@ -126,9 +126,10 @@ impl Class {
         let asks = self.found.range((now, ItemId::MAX)..).next();
         let asks = asks.map(|(at, _)| *at);
         let is_waiting = self.keeper.is_none() && id.0.len() > 1;
-        let keeps = self.own.first().filter(|_| is_waiting);
-        let keeps = keeps
-            .map(|(due, _)| *due + KEEPS_AFTER)
+        let oldest = [self.own.first(), self.found.first()].into_iter().flatten();
+        let keeps = oldest
+            .filter(|_| is_waiting)
+            .map(|(asks, _)| *asks + KEEPS_AFTER)
             .filter(|at| *at > now);
         asks.into_iter().chain(keeps).min()
     }

@@ -16,6 +16,9 @@ use super::{RuntimeId, Time};
 /// The pause after a request that the service could not serve.
 const RETRY: Duration = Duration::from_millis(100);
 
+/// The least number of free permits that are plenty: others may want a few at the same time.
+const PLENTY: i64 = 5;
+
 /// What the items of this runtime want of the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Want {
@@ -169,6 +172,16 @@ impl Holder {
         }
         let excess = line.map_or(0, |line| -line.free);
         (self.held - self.used - self.owed.max(excess)).max(0)
+    }
+
+    /// Returns whether many permits are known to be free, and half of all.
+    pub(crate) fn is_plenty(&self) -> bool {
+        let is_free =
+            |line: &Line| line.rule == self.rule.version && line.free >= PLENTY.max(line.cap / 2);
+        let seen = self.seen.as_ref();
+        self.rule.running.is_some()
+            && self.rule.interval.is_none()
+            && seen.is_some_and(|(line, _)| is_free(line))
     }
 
     /// Returns whether an item may get a permit, as far as is known.

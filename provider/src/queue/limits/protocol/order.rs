@@ -263,7 +263,8 @@ impl Queue {
             let Some(class) = self.classes.get(id) else {
                 continue;
             };
-            let count = class.asking(now).min(room);
+            let is_plenty = holders.get(key).is_some_and(Holder::is_plenty);
+            let count = class.asking(is_plenty, now).min(room);
             let here = class.reaching(id, key, holders, count);
             let changes_at = class.changes_at(id, now);
             wake_at = wake_at.into_iter().chain(changes_at).min();

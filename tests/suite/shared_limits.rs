@@ -1,0 +1,297 @@
+//! Limits that many runtimes share: never more than permitted, and all of it, soon. Time is simulated; requests take
+//! their time on the network.
+
+use std::time::Duration;
+
+use cdb_provider::CosmosDBProvider;
+use cdb_provider::documents::{Priority, Rule};
+use cdb_tests::Backend;
+use futures::future::join_all;
+use tokio::time::Instant;
+
+use crate::fair_work::{Seen, enqueue, rule, set, tagged, work_off_within};
+use crate::network::{ANY, Network};
+
+const KNOWN_WITHIN: Duration = Duration::from_secs(12);
+
+/// Opens runtimes whose requests take this time, in a container with these rules, which all of them know.
+async fn runtimes(
+    backend: &Backend,
+    count: usize,
+    takes: Duration,
+    rules: Vec<Rule>,
+) -> Option<Vec<CosmosDBProvider>> {
+    let network = Network::default();
+    let mut runtimes = Vec::new();
+    let first = network.provider(backend).await?;
+    for rule in rules {
+        set(&first, rule).await;
+    }
+    runtimes.push(first);
+    while runtimes.len() < count {
+        runtimes.push(network.provider(backend).await?);
+    }
+    network.slow_down(ANY, takes);
+    tokio::time::sleep(KNOWN_WITHIN).await;
+    Some(runtimes)
+}
+
+/// Schedules activities with these tags, each in the next runtime.
+async fn schedule(runtimes: &[CosmosDBProvider], tags: &[&str]) {
+    let all = tags.iter().enumerate().map(async |(at, tag)| {
+        let item = tagged(u64::try_from(at).expect("few"), tag);
+        enqueue(&runtimes[at % runtimes.len()], item).await;
+    });
+    join_all(all).await;
+}
+
+async fn run(
+    runtimes: &[CosmosDBProvider],
+    workers: usize,
+    time: Duration,
+    count: usize,
+    within: Duration,
+) -> Seen {
+    let all: Vec<_> = runtimes.iter().collect();
+    work_off_within(&all, workers, time, count, within).await
+}
+
+/// Returns the most that ran at a time, and how many ended within the time in which a perfect limit ends all.
+async fn used(count: usize, cap: u32, each: Duration, takes: Duration) -> Option<(u32, f64)> {
+    let backend = Backend::start_simulated().await;
+    let rules = vec![rule("tag=bank").running(cap)];
+    let runtimes = runtimes(&backend, count, takes, rules).await?;
+    let items = cap * 6;
+    schedule(&runtimes, &vec!["bank"; items as usize]).await;
+    let within = each * 6;
+    let seen = run(&runtimes, 4, each, items as usize, within).await;
+    let most = seen.most["bank"];
+    let ended = u32::try_from(seen.of("bank")).expect("few");
+    backend.stop().await;
+    Some((most, f64::from(ended) / f64::from(cap * 5)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_is_kept_and_used_whatever_the_time_of_a_request() {
+    for takes in [20, 150, 400] {
+        let takes = Duration::from_millis(takes);
+        let Some((most, share)) = used(8, 8, Duration::from_secs(10), takes).await else {
+            return;
+        };
+        println!("{takes:?}: {most} of 8 at most, share {share:.2} of what five rounds could end");
+        assert!(most <= 8, "{most} run at a time; requests take {takes:?}");
+        assert!(share >= 0.95, "{share}; requests take {takes:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "takes minutes"]
+async fn fifty_runtimes_keep_to_a_limit_and_use_it() {
+    for takes in [20, 150, 400] {
+        let takes = Duration::from_millis(takes);
+        let Some((most, share)) = used(50, 50, Duration::from_secs(20), takes).await else {
+            return;
+        };
+        println!("{takes:?}: {most} of 50 at most, share {share:.2} of what five rounds could end");
+        assert!(most <= 50, "{most} run at a time; requests take {takes:?}");
+        assert!(share >= 0.95, "{share}; requests take {takes:?}");
+    }
+}
+
+/// Returns the times of the starts of these many activities at a rate, since they were scheduled.
+async fn starts(count: usize, items: usize, rate: f64, within: Duration) -> Option<Vec<Duration>> {
+    let backend = Backend::start_simulated().await;
+    let rules = vec![rule("tag=bank").starts_per_second(rate)];
+    let takes = Duration::from_millis(50);
+    let runtimes = runtimes(&backend, count, takes, rules).await?;
+    schedule(&runtimes, &vec!["bank"; items]).await;
+    let begun = Instant::now();
+    let seen = run(&runtimes, 4, Duration::from_millis(100), items, within).await;
+    backend.stop().await;
+    let mut starts: Vec<_> = seen.started.iter().map(|(_, at)| *at - begun).collect();
+    starts.sort_unstable();
+    Some(starts)
+}
+
+/// Asserts that no window has more starts than a rate permits.
+fn assert_rate(starts: &[Duration], rate: f64) {
+    for (at, first) in starts.iter().enumerate() {
+        for (count, last) in (1..).zip(&starts[at..]) {
+            let permitted = (*last - *first).as_secs_f64() * rate + rate.max(1.0) + 1.0;
+            assert!(
+                f64::from(count) <= permitted,
+                "{count} in {first:?} to {last:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_is_kept_and_used_by_any_number_of_runtimes() {
+    for (count, most) in [(1, 33), (2, 33), (8, 35)] {
+        let within = Duration::from_secs(120);
+        let Some(starts) = starts(count, 240, 8.0, within).await else {
+            return;
+        };
+        let last = *starts.last().expect("some started");
+        println!("{count} runtimes: 240 starts in {last:?}");
+        assert_eq!(starts.len(), 240);
+        assert_rate(&starts, 8.0);
+        assert!(last <= Duration::from_secs(most), "{count}: {last:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_low_rate_starts_at_once_and_without_bursts() {
+    let within = Duration::from_secs(300);
+    let Some(starts) = starts(8, 60, 0.1, within).await else {
+        return;
+    };
+    println!("first {:?}, {} in 300 s", starts[0], starts.len());
+    assert!(starts[0] <= Duration::from_secs(1), "{:?}", starts[0]);
+    assert!((29..=32).contains(&starts.len()), "{starts:?}");
+    assert_rate(&starts, 0.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_newcomer_at_a_free_limit_waits_for_two_round_trips() {
+    for takes in [20, 150, 400] {
+        let takes = Duration::from_millis(takes);
+        let backend = Backend::start_simulated().await;
+        let rules = vec![rule("tag=bank").running(100)];
+        let Some(runtimes) = runtimes(&backend, 2, takes, rules).await else {
+            return;
+        };
+        let (first, second) = runtimes.split_at(1);
+        schedule(first, &["bank"; 8]).await;
+        run(first, 8, Duration::from_secs(1), 8, Duration::from_secs(60)).await;
+        enqueue(&second[0], tagged(100, "bank")).await;
+        let begun = Instant::now();
+        let seen = run(second, 8, Duration::ZERO, 1, Duration::from_secs(60)).await;
+        let waited = seen.started[0].1 - begun;
+        println!("{takes:?}: it starts after {waited:?}");
+        // One more round trip locks it.
+        assert!(
+            waited <= takes * 3 + Duration::from_millis(50),
+            "{takes:?}: {waited:?}"
+        );
+        backend.stop().await;
+    }
+}
+
+/// Returns the time of 500 activities in four runtimes, and their request units each.
+async fn backlog(rules: Vec<Rule>) -> Option<(Duration, f64)> {
+    let backend = Backend::start_simulated().await;
+    let runtimes = runtimes(&backend, 4, Duration::from_millis(20), rules).await?;
+    schedule(&runtimes, &["bank"; 500]).await;
+    let emulator = backend.emulator().expect("not on an account");
+    emulator.reset_requests();
+    let begun = Instant::now();
+    let time = Duration::from_millis(200);
+    let seen = run(&runtimes, 10, time, 500, Duration::from_secs(600)).await;
+    assert_eq!(seen.of("bank"), 500);
+    let charge = emulator.requests().charge / 500.0;
+    let took = begun.elapsed();
+    backend.stop().await;
+    Some((took, charge))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_far_from_used_up_costs_little() {
+    let Some((free, free_charge)) = backlog(Vec::new()).await else {
+        return;
+    };
+    let limit = vec![rule("tag=bank").running(1_000)];
+    let (limited, charge) = backlog(limit).await.expect("not on an account");
+    println!(
+        "{free:?} and {free_charge:.1} RU without a limit, {limited:?} and {charge:.1} RU with one"
+    );
+    assert!(limited <= free * 115 / 100, "{limited:?} of {free:?}");
+    assert!(charge <= 40.0, "{charge}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn activities_with_two_used_up_limits_start_beside_floods_of_each() {
+    let backend = Backend::start_simulated().await;
+    let rules = vec![rule("tag=bank").running(2), rule("*").running(3)];
+    let takes = Duration::from_millis(20);
+    let Some(runtimes) = runtimes(&backend, 4, takes, rules).await else {
+        return;
+    };
+    let mut tags = vec!["flood"; 300];
+    for at in 0..4 {
+        tags.insert(at * 60, "bank");
+    }
+    schedule(&runtimes, &tags).await;
+    let begun = Instant::now();
+    let seen = run(
+        &runtimes,
+        4,
+        Duration::from_millis(500),
+        304,
+        Duration::from_secs(40),
+    )
+    .await;
+    let calls = seen.started.iter().filter(|(tag, _)| tag == "bank");
+    let calls: Vec<_> = calls.map(|(_, at)| *at - begun).collect();
+    println!("{calls:?}");
+    assert!(
+        calls.len() == 4 && calls[3] <= Duration::from_secs(20),
+        "{calls:?}"
+    );
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_of_high_priority_gets_the_next_permit() {
+    let backend = Backend::start_simulated().await;
+    let rules = vec![
+        rule("*").running(2),
+        rule("tag=high").priority(Priority::High),
+    ];
+    let takes = Duration::from_millis(20);
+    let Some(runtimes) = runtimes(&backend, 1, takes, rules).await else {
+        return;
+    };
+    let mut tags = vec!["flood"; 100];
+    tags.push("high");
+    schedule(&runtimes, &tags).await;
+    let seen = run(
+        &runtimes,
+        4,
+        Duration::from_secs(1),
+        101,
+        Duration::from_secs(60),
+    )
+    .await;
+    let place = seen.started.iter().position(|(tag, _)| tag == "high");
+    println!("it is start {place:?}");
+    assert!(place <= Some(3), "{place:?}");
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn equal_weights_get_equal_shares_of_a_limit() {
+    let backend = Backend::start_simulated().await;
+    let rules = vec![rule("*").running(3), rule("tag=*").weight(1)];
+    let takes = Duration::from_millis(20);
+    let Some(runtimes) = runtimes(&backend, 2, takes, rules).await else {
+        return;
+    };
+    let mut tags = vec!["ada"; 200];
+    tags.extend(vec!["bob"; 60]);
+    schedule(&runtimes, &tags).await;
+    let seen = run(
+        &runtimes,
+        4,
+        Duration::from_millis(500),
+        260,
+        Duration::from_secs(12),
+    )
+    .await;
+    let first = seen.started.iter().take(60);
+    let bobs = first.filter(|(tag, _)| tag == "bob").count();
+    println!("{bobs} of 60 are of bob");
+    assert!((27..=33).contains(&bobs), "{bobs}");
+    backend.stop().await;
+}
