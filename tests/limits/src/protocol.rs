@@ -93,7 +93,7 @@ impl<const ORDERED: bool, const LINE: bool> Algorithm for Protocol<ORDERED, LINE
             waiting.keys = self.sorted(&waiting.keys);
             let rules = self.rules(&waiting.keys);
             if is_waiting.contains(&waiting.item) {
-                self.runtime.add(&waiting, &rules, now);
+                self.runtime.add(&waiting, &rules);
             } else {
                 self.runtime.start(waiting.item, &waiting.keys, &rules, now);
             }
@@ -120,7 +120,7 @@ impl<const ORDERED: bool, const LINE: bool> Algorithm for Protocol<ORDERED, LINE
             spread,
         };
         if self.items.insert(item.id, waiting.clone()).is_none() {
-            self.runtime.add(&waiting, &self.rules(&waiting.keys), now);
+            self.runtime.add(&waiting, &self.rules(&waiting.keys));
         }
     }
 

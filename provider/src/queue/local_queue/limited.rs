@@ -200,7 +200,7 @@ impl<W: Work> Queue<W> {
 
     /// Does what the changes of limits require.
     pub(super) fn react(&mut self) {
-        if self.limiter.is_touched() {
+        if self.limiter.has_rules() && self.limiter.is_touched(self.load().waiting) {
             self.dispatchers.to_wake.push(self.permits_wanted.clone());
         }
         if self.ready.is_empty() && !self.limiter.has_waiting() {

@@ -172,12 +172,11 @@ impl<K: Clone> Limiter<K> {
     }
 
     /// Notes an item that waits for permits.
-    pub(super) fn wait(&mut self, key: &K, selected: &Selected, arrival: &Arrival, now: Instant) {
+    pub(super) fn wait(&mut self, key: &K, selected: &Selected, arrival: &Arrival) {
         let item = arrival.item;
         if self.runtime.is_waiting(item) {
             return;
         }
-        let now = self.time(now);
         let origin = if arrival.is_found {
             Origin::Found
         } else {
@@ -194,7 +193,7 @@ impl<K: Clone> Limiter<K> {
             origin,
             spread: hasher.finish(),
         };
-        self.runtime.add(&waiting, &selected.limits, now);
+        self.runtime.add(&waiting, &selected.limits);
         self.items.insert(item, key.clone());
     }
 
@@ -302,8 +301,8 @@ impl<K: Clone> Limiter<K> {
     }
 
     /// Returns whether requests may be due.
-    pub(super) fn is_touched(&self) -> bool {
-        self.runtime.is_touched()
+    pub(super) fn is_touched(&self, room: usize) -> bool {
+        self.runtime.is_touched(room)
     }
 
     /// Returns the requests that are due, and when to ask again.

@@ -405,7 +405,7 @@ impl<W: Work> Slot<W> {
             due: due.unwrap_or_else(|| limiter.time(now)),
             is_found: self.polled.is_some(),
         };
-        limiter.wait(key, selected, &arrival, now);
+        limiter.wait(key, selected, &arrival);
     }
 
     fn arrive(&mut self, sequence: &mut u64) -> u64 {

@@ -3,7 +3,7 @@
 use crate::cases::{excused, storm};
 use crate::machine::Rule;
 use crate::protocol::Protocol;
-use crate::world::{FaultKind, Scenario, run, secs};
+use crate::world::{FaultKind, Scenario, millis, run, secs};
 
 const KEY: &str = "activity=Call";
 
@@ -71,4 +71,38 @@ fn what_runs_under_a_new_limit_is_counted() {
     });
     assert!(most.max() <= Some(2), "{later:?}");
     assert_eq!(report.faults, Vec::<String>::new());
+}
+
+#[test]
+fn items_with_two_used_up_limits_start_although_their_process_is_dead() {
+    let mut scenario = Scenario::new("two keys of a dead process", 4, 20)
+        .running("small", 2)
+        .running("large", 3);
+    for at in 0..60 {
+        scenario.item(1 + at % 3, secs(1), &["large"], millis(500));
+    }
+    for _ in 0..4 {
+        scenario.item(0, secs(4), &["small", "large"], millis(500));
+    }
+    for at in 0..240 {
+        scenario.item(1 + at % 3, secs(7), &["large"], millis(500));
+    }
+    scenario.fault(
+        secs(3),
+        FaultKind::Crash {
+            node: 0,
+            restarts_after: None,
+        },
+    );
+    scenario.ends_at = secs(120);
+    let report = run::<Protocol>(&scenario);
+    assert_eq!(report.violations(), Vec::<String>::new());
+    let starts: Vec<_> = report.items[60..64]
+        .iter()
+        .map(|item| item.started)
+        .collect();
+    assert!(
+        starts.iter().all(|at| *at < Some(secs(30)) && at.is_some()),
+        "{starts:?}"
+    );
 }

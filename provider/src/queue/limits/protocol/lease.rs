@@ -97,6 +97,11 @@ impl Lease {
         now + MARGIN < self.until
     }
 
+    /// Returns whether the lease has not been asked for.
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_first && self.asked_until.is_none() && self.renew_at.is_zero()
+    }
+
     /// Returns the time beyond which no activity lock is renewed.
     pub(crate) fn until(&self) -> Time {
         self.until

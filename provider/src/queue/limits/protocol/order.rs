@@ -94,7 +94,7 @@ impl Queue {
     }
 
     /// Adds an item.
-    pub(crate) fn add(&mut self, waiting: &Waiting, now: Time) {
+    pub(crate) fn add(&mut self, waiting: &Waiting) {
         if self.contains(waiting.item) {
             return;
         }
@@ -118,7 +118,8 @@ impl Queue {
         let class = self.classes.entry(class_id.clone()).or_default();
         class.waiting.insert(rank);
         let at = if is_found {
-            now + ASKED_AFTER + spread(ASKED_WITHIN)
+            // From its due time: a poll may find it again and again.
+            waiting.due + ASKED_AFTER + spread(ASKED_WITHIN)
         } else {
             waiting.due
         };
@@ -250,21 +251,25 @@ impl Queue {
         first
     }
 
-    /// Returns what the items want of a key, and when that changes by itself.
+    /// Returns what the items want of a key, when that changes by itself, and whether they would want more with more
+    /// room.
     pub(crate) fn want(
         &self,
         key: &Key,
         holders: &Holders,
         room: usize,
         now: Time,
-    ) -> (Want, Option<Time>) {
+    ) -> (Want, Option<Time>, bool) {
         let (mut want, mut reaching, mut wake_at) = (Want::default(), 0, None);
+        let mut lacks_room = false;
         for id in self.by_key.get(key).into_iter().flatten() {
             let Some(class) = self.classes.get(id) else {
                 continue;
             };
             let is_plenty = holders.get(key).is_some_and(Holder::is_plenty);
-            let count = class.asking(is_plenty, now).min(room);
+            let asking = class.asking(is_plenty, now);
+            lacks_room |= asking > room;
+            let count = asking.min(room);
             let here = class.reaching(id, key, holders, count);
             let changes_at = class.changes_at(id, now);
             wake_at = wake_at.into_iter().chain(changes_at).min();
@@ -293,6 +298,6 @@ impl Queue {
         if want.permits == 0 {
             want.bound = None;
         }
-        (want, wake_at)
+        (want, wake_at, lacks_room)
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct Runtime {
     to_fence: BTreeMap<RuntimeId, Time>,
     /// The keys to look at.
     touched: BTreeSet<Key>,
+    /// The keys to look at once there is room for more running items.
+    lacking_room: BTreeSet<Key>,
     timers: Timers,
 }
 
@@ -81,6 +83,7 @@ impl Runtime {
             dead: BTreeSet::new(),
             to_fence: BTreeMap::new(),
             touched: BTreeSet::new(),
+            lacking_room: BTreeSet::new(),
             timers: Timers::default(),
         }
     }
@@ -118,11 +121,11 @@ impl Runtime {
     }
 
     /// Adds an item that waits for its `keys`, each with its rule, in the order of acquisition.
-    pub(crate) fn add(&mut self, waiting: &Waiting, rules: &[Rule], now: Time) {
+    pub(crate) fn add(&mut self, waiting: &Waiting, rules: &[Rule]) {
         for (key, rule) in waiting.keys.iter().zip(rules) {
             self.hold(key, *rule);
         }
-        self.queue.add(waiting, now);
+        self.queue.add(waiting);
     }
 
     fn hold(&mut self, key: &Key, rule: Rule) {
@@ -259,6 +262,9 @@ impl Runtime {
         let fences = fences.map(|(id, until)| LeaseRequest::Fence(id, until));
         messages.extend(renewal.into_iter().chain(fences).map(Message::Lease));
         self.tick(now);
+        if room > 0 {
+            self.touched.append(&mut self.lacking_room);
+        }
         for key in std::mem::take(&mut self.touched) {
             messages.extend(self.look_at(&key, room, now));
         }
@@ -266,7 +272,10 @@ impl Runtime {
     }
 
     fn look_at(&mut self, key: &Key, room: usize, now: Time) -> Option<Message> {
-        let (want, changes_at) = self.queue.want(key, &self.holders, room, now);
+        let (want, changes_at, lacks_room) = self.queue.want(key, &self.holders, room, now);
+        if lacks_room {
+            self.lacking_room.insert(key.clone());
+        }
         let holder = self.holders.get_mut(key)?;
         let request = holder.next(&want, &self.dead, now);
         let slot_at = holder.slots.next_after(now);
@@ -343,9 +352,11 @@ impl Runtime {
         self.timers.next()
     }
 
-    /// Returns whether [`Runtime::messages`] may have something to send.
-    pub(crate) fn is_touched(&self) -> bool {
-        self.is_limited && !(self.touched.is_empty() && self.to_fence.is_empty())
+    /// Returns whether [`Runtime::messages`] may have something to send, with `room` for more running items.
+    pub(crate) fn is_touched(&self, room: usize) -> bool {
+        let lacks_room = room > 0 && !self.lacking_room.is_empty();
+        let is_touched = lacks_room || !self.touched.is_empty() || !self.to_fence.is_empty();
+        self.is_limited && (is_touched || self.lease.is_new())
     }
 
     /// Returns when to ask for messages and items again.
