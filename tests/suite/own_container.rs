@@ -147,7 +147,7 @@ async fn a_container_with_own_types_and_a_newer_form_is_refused() {
         let said = refused.to_string();
         for part in [
             "written by cdb-provider 9.0.0",
-            "supports up to 3",
+            "supports up to 4",
             "use that version or a newer one",
         ] {
             assert!(said.contains(part), "{said}");

@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 /// The crates that run timers, with the module that defines their durations.
-const MODULES: [(&str, &str); 3] = [
+const MODULES: [(&str, &str); 4] = [
     ("provider", "provider/src/timing.rs"),
+    ("limits", "provider/src/queue/limits/protocol/timing.rs"),
     ("cdb-coordination", "cdb-coordination/src/timing.rs"),
     ("cdb-work", "cdb-work/src/timing.rs"),
 ];

@@ -101,7 +101,7 @@ impl<const ORDERED: bool, const LINE: bool> Algorithm for Protocol<ORDERED, LINE
         }
     }
 
-    fn add(&mut self, item: &Item, is_found: bool, spread: u64, now: Time) {
+    fn add(&mut self, item: &Item, is_found: bool, spread: u64, _: Time) {
         let origin = match (is_found, item.is_bound) {
             (_, true) if LINE => Origin::Bound,
             (true, false) => Origin::Found,

@@ -163,6 +163,7 @@ pub(super) const CALLS: &[Call] = calls! {
         "ContainerClient::read" => |w| w.shop.read(&key()),
         "ContainerClient::read_many" => |w| w.shop.read_many([&key(), &ThingKey::new("there", 2)]),
         "ContainerClient::run" => |w| w.shop.run(fresh().create()),
+        "ContainerClient::patch_and_read" => |w| w.shop.patch_and_read(key().patch().set(Thing::STATE, fresh().number.to_string())),
         "ContainerClient::create_if_missing" => |w| async move { w.shop.create_if_missing(&fresh()).await },
         "ContainerClient::upsert_json" => |w| async move {
             w.shop.upsert_json(&"here".into(), r#"{"id":"json","partitionKey":"here","place":"here"}"#).await

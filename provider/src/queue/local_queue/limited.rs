@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::limiter::{Key, Selected};
 use super::queue::Queue;
-use super::slot::{PollNumber, Work};
+use super::slot::{PollNumber, Rank, Work};
 use crate::queue::limits::protocol::{Message, Reply, RuntimeId, Time, Usage};
 use crate::stored::documents::{Labels, Rule};
 
@@ -73,13 +73,10 @@ impl<W: Work> Queue<W> {
     ) -> Reservation {
         let idle = self.slots.get(key).filter(|slot| !slot.counts());
         let selected = idle.map(|slot| slot.selected.clone());
-        let may_start = |selected: Option<Arc<Selected>>| {
-            selected.is_none_or(|item| self.is_next(&item, capability, now))
-        };
-        let made = if selected.is_some_and(may_start) {
-            Reservation::Made
-        } else {
-            Reservation::Refused
+        let made = match selected {
+            None => Reservation::Refused,
+            Some(None) => Reservation::Made,
+            Some(Some(item)) => self.admit(&item, capability, now),
         };
         if let Some(slot) = self.slots.get_mut(key) {
             slot.reservations += u8::from(made == Reservation::Made);
@@ -90,16 +87,17 @@ impl<W: Work> Queue<W> {
     }
 
     /// Returns whether a new item may start now, before all that a dispatcher could take instead.
-    fn is_next(&mut self, item: &Selected, capability: &W::Capability, now: Instant) -> bool {
+    fn admit(&mut self, item: &Selected, capability: &W::Capability, now: Instant) -> Reservation {
         if !self.limiter.has_room(item, now) {
-            return false;
+            return Reservation::Refused;
         }
-        let Some(first) = self.first_free(capability, now) else {
-            return true;
-        };
         let tag = self.limiter.tag(item);
         self.limiter.untag(item, tag);
-        (item.priority, tag) <= (first.rank.priority, first.rank.tag)
+        let is_before = |rank: Rank| (rank.priority, rank.tag) < (item.priority, tag);
+        match self.first_free(capability, now) {
+            Some(first) if is_before(first.rank) => Reservation::Refused,
+            _ => Reservation::Made,
+        }
     }
 
     /// Makes a reservation once more, which then needs another [`unreserve`](Self::unreserve): the outcome of the batch

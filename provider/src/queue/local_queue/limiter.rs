@@ -252,7 +252,7 @@ impl<K: Clone> Limiter<K> {
     }
 
     /// Returns whether an item has a permit of each of its keys here.
-    pub(super) fn has_room(&mut self, item: &Selected, now: Instant) -> bool {
+    pub(super) fn has_room(&self, item: &Selected, now: Instant) -> bool {
         !item.is_limited() || self.runtime.has_room(&item.keys, self.time(now))
     }
 

@@ -339,8 +339,14 @@ impl<W: Work> Slot<W> {
         };
         let counts = self.counts();
         if selected.is_limited() && !counts {
-            if matches!(class, Some(Class::First | Class::Free)) {
-                self.wait(limiter, &selected, key, sequence, now);
+            let behind = match self.phase {
+                Phase::Behind { until } => Some(until),
+                _ => None,
+            };
+            if behind.is_some() && class.is_some()
+                || matches!(class, Some(Class::First | Class::Free))
+            {
+                self.wait(limiter, &selected, key, sequence, behind.unwrap_or(now));
             } else {
                 self.leave(limiter, &selected, now);
             }
@@ -395,14 +401,15 @@ impl<W: Work> Slot<W> {
         selected: &Selected,
         key: &W::Key,
         sequence: &mut u64,
-        now: Instant,
+        at: Instant,
     ) {
-        let due = W::due_since(&self.known);
+        // One that goes behind others is in the order as if it were due at the end of that time.
+        let due = W::due_since(&self.known).filter(|_| !matches!(self.phase, Phase::Behind { .. }));
         let due = due.map(|due| Duration::from_millis(due.as_millis()));
         let arrival = Arrival {
             item: self.arrive(sequence),
             tag: *self.tag.get_or_insert_with(|| limiter.tag(selected)),
-            due: due.unwrap_or_else(|| limiter.time(now)),
+            due: due.unwrap_or_else(|| limiter.time(at)),
             is_found: self.polled.is_some(),
         };
         limiter.wait(key, selected, &arrival);

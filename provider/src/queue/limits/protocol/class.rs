@@ -2,14 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::holder::Holder;
 use super::rank::{Priority, Rank};
+use super::timing::KEEPS_AFTER;
 use super::{ItemId, Key, Time};
-
-/// The time after which an item keeps the permits of its earlier keys.
-const KEEPS_AFTER: Duration = Duration::from_secs(1);
 
 /// The most items of a class that ask at a time.
 const MAX_ASKING: usize = 256;
@@ -76,11 +73,11 @@ impl Class {
     pub(super) fn startable(
         &self,
         keys: &[Key],
-        holders: &mut Holders,
+        holders: &Holders,
         accepts: &mut dyn FnMut(ItemId) -> bool,
         now: Time,
     ) -> Option<Vec<Rank>> {
-        let mut open = |from: usize| keys[from..].iter().all(|key| has_room(holders, key, now));
+        let open = |from: usize| keys[from..].iter().all(|key| has_room(holders, key, now));
         // The keeper has the permits, so it is the one that starts.
         if let Some(keeper) = self.keeper.as_ref().filter(|keeper| keeper.kept > 0)
             && open(keeper.kept)
@@ -136,11 +133,10 @@ impl Class {
 }
 
 /// Returns whether a key has a permit here, and a slot that is due.
-pub(super) fn has_room(holders: &mut Holders, key: &Key, now: Time) -> bool {
-    let Some(holder) = holders.get_mut(key) else {
+pub(super) fn has_room(holders: &Holders, key: &Key, now: Time) -> bool {
+    let Some(holder) = holders.get(key) else {
         return false;
     };
-    holder.slots.lapse(now);
     let is_open = !holder.rule().is_paused() && holder.idle() > 0;
     is_open && (holder.rule().interval.is_none() || holder.slots.due(now) > 0)
 }

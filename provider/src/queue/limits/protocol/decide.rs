@@ -9,27 +9,14 @@ use std::time::Duration;
 use super::document::{Entry, Line};
 use super::holder::{Holder, Request, Sent, Unclear, Want, micros, time};
 use super::patches::{Author, Reserved, change_rule, reap};
+use super::timing::{
+    AHEAD, FORESTALLED_AFTER, HAND_OVER, IDLE_LOOK, KEPT_ALIVE, KEPT_OF_MANY, KEPT_OF_NONE,
+    KEPT_OF_SOME, LONGEST_LOOK, LOOK, LOOK_IN_LINE, OLDER,
+};
 use super::{RuntimeId, Time};
 
-/// The shortest time between two looks at a limit that is used up, and the time per place of those who stand in line.
-const LOOK: Duration = Duration::from_secs(1);
-const LOOK_IN_LINE: Duration = Duration::from_millis(300);
-/// The longest, for items that other runtimes can run: their permits come to the items, so looks rarely find any.
-const LONGEST_LOOK: Duration = Duration::from_secs(5);
-/// The time after which a holder of an unused permit of a used-up limit looks for others in line.
-const IDLE_LOOK: Duration = Duration::from_millis(100);
-/// The slots that a runtime reserves at once, in time of the rate and besides the round trips.
-const AHEAD: Duration = Duration::from_millis(500);
-/// The time from an end to a start without its requests, when a permit moves to another runtime.
-const HAND_OVER: Duration = Duration::from_millis(130);
 /// Hand-overs cost a ninth of a permit at most.
 const HAND_OVERS_APART: u32 = 8;
-/// Another runtime's item is older only beyond this difference.
-const OLDER: Duration = Duration::from_millis(500);
-/// The time after which a refused patch is forestalled, if no other patch has succeeded before.
-const FORESTALLED_AFTER: Duration = Duration::from_secs(20);
-/// A document that nothing writes is deleted after an hour, so what is held is written before.
-const KEPT_ALIVE: Duration = Duration::from_secs(20 * 60);
 
 impl Holder {
     /// Returns the next request, if one is due.
@@ -252,7 +239,7 @@ impl Holder {
         let most = in_time(AHEAD + self.round_trip * 2)
             .unwrap_or(u32::MAX)
             .max(1);
-        let own = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        let own = u32::try_from(self.slots.len(now)).unwrap_or(u32::MAX);
         let wanted = u32::try_from(want.slots).unwrap_or(u32::MAX).min(most);
         if wanted <= own || own * 2 > most {
             return None;
@@ -285,9 +272,9 @@ impl Holder {
             return Some((Sent::Patch { slots: 0 }, Request::Patch(patch)));
         }
         let kept = match line.free {
-            free if free * 2 >= line.cap => Duration::from_secs(5),
-            free if free > 0 => Duration::from_secs(1),
-            _ => Duration::from_millis(400),
+            free if free * 2 >= line.cap => KEPT_OF_MANY,
+            free if free > 0 => KEPT_OF_SOME,
+            _ => KEPT_OF_NONE,
         };
         let (since, least) = self.unused?;
         if self.waits_until(since + kept, now) {

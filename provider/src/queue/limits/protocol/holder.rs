@@ -11,10 +11,8 @@ use std::time::Duration;
 use super::document::{Line, Patch};
 use super::rule::Rule;
 use super::slots::Slots;
+use super::timing::RETRY;
 use super::{RuntimeId, Time};
-
-/// The pause after a request that the service could not serve.
-const RETRY: Duration = Duration::from_millis(100);
 
 /// The least number of free permits that are plenty: others may want a few at the same time.
 const PLENTY: i64 = 5;

@@ -7,16 +7,8 @@
 
 use std::time::Duration;
 
+use super::timing::{ITEM_LOCK, LEASE_MARGIN, LEASE_RENEWED, LEASE_RETRIED, LEASE_TERM};
 use super::{RuntimeId, Time};
-
-/// The term of a lease without the lock of an item: a renewal and 5 s. Locks of 30 s are renewed in time.
-const TERM: Duration = Duration::from_secs(15);
-const LOCK: Duration = Duration::from_secs(30);
-const RENEWED: Duration = Duration::from_secs(10);
-/// The pause after a renewal without an answer.
-const RETRIED: Duration = Duration::from_millis(500);
-/// The rest of a lease in which nothing starts.
-const MARGIN: Duration = Duration::from_secs(2);
 
 /// The stored lease of a runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +63,7 @@ pub(crate) struct Lease {
 impl Lease {
     pub(crate) fn new() -> Self {
         Self {
-            term: TERM + LOCK,
+            term: LEASE_TERM + ITEM_LOCK,
             is_first: true,
             until: Time::ZERO,
             asked_until: None,
@@ -89,12 +81,12 @@ impl Lease {
 
     /// Makes the term longer than this lock.
     pub(crate) fn outlast(&mut self, lock: Duration) {
-        self.term = self.term.max(lock + TERM);
+        self.term = self.term.max(lock + LEASE_TERM);
     }
 
     /// Returns whether an item may start now.
     pub(crate) fn is_valid(&self, now: Time) -> bool {
-        now + MARGIN < self.until
+        now + LEASE_MARGIN < self.until
     }
 
     /// Returns whether the lease has not been asked for.
@@ -133,10 +125,10 @@ impl Lease {
             LeaseAnswer::Written => {
                 self.is_first = false;
                 self.until = asked.unwrap_or(self.until);
-                self.renew_at = now + RENEWED;
+                self.renew_at = now + LEASE_RENEWED;
             }
             LeaseAnswer::Refused => return Standing::Fenced,
-            LeaseAnswer::Lost => self.renew_at = now + RETRIED,
+            LeaseAnswer::Lost => self.renew_at = now + LEASE_RETRIED,
         }
         Standing::Kept
     }
@@ -145,6 +137,6 @@ impl Lease {
 impl LeaseDocument {
     /// Returns whether others may fence the runtime: the lease has ended by any clock.
     pub(crate) fn has_ended(&self, now: Time) -> bool {
-        self.is_dead || self.until + MARGIN < now
+        self.is_dead || self.until + LEASE_MARGIN < now
     }
 }

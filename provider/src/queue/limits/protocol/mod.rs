@@ -26,6 +26,7 @@ mod rule;
 mod runtime;
 mod slots;
 mod timers;
+mod timing;
 
 use std::sync::Arc;
 use std::time::Duration;

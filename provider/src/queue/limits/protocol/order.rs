@@ -13,15 +13,8 @@ use super::class::{Class, ClassId, Holders, release};
 use super::holder::{Holder, Want};
 use super::rank::{Priority, Rank};
 use super::rule::Rule;
+use super::timing::{ASKED_AFTER, ASKED_WITHIN, SCATTERED};
 use super::{ItemId, Key, Time};
-
-/// The items of others cause requests only after this time and a part of the same, because their own runtimes ask
-/// at once.
-const ASKED_AFTER: Duration = Duration::from_millis(1_500);
-const ASKED_WITHIN: Duration = Duration::from_secs(1);
-
-/// The time by which the items of others are out of order, so that few runtimes try the same one.
-const SCATTERED: Duration = Duration::from_secs(2);
 
 /// Where an item comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,10 +2,6 @@
 
 use std::time::Duration;
 
-/// The time that unused slots remain usable, and with it the burst of a rate.
-/// Starts in a window of `t` therefore use slots of `t` and this time: at most r·t + r·1 s + 1.
-pub(crate) const LAPSE: Duration = Duration::from_secs(1);
-
 /// The limits of a key. The default limits nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rule {

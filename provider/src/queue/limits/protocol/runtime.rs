@@ -296,16 +296,16 @@ impl Runtime {
     }
 
     /// Returns whether this process may start an item with these keys beside all that wait for one of them.
-    pub(crate) fn has_room(&mut self, keys: &[Key], now: Time) -> bool {
-        let (holders, queue) = (&mut self.holders, &self.queue);
-        let mut is_free = |key: &Key| {
+    pub(crate) fn has_room(&self, keys: &[Key], now: Time) -> bool {
+        let (holders, queue) = (&self.holders, &self.queue);
+        let is_free = |key: &Key| {
             let waiting = i64::try_from(queue.waiting(key).0).unwrap_or(i64::MAX);
             has_room(holders, key, now)
                 && holders
                     .get(key)
                     .is_some_and(|holder| holder.idle() > waiting)
         };
-        self.lease.is_valid(now) && keys.iter().all(&mut is_free)
+        self.lease.is_valid(now) && keys.iter().all(is_free)
     }
 
     /// Returns the runtimes that hold permits of used-up keys for which items wait here.

@@ -4,10 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Time;
-use super::rule::LAPSE;
-
-/// The part of [`LAPSE`] in which an item may be chosen. The rest is for the request that locks the item.
-const CHOSEN_WITHIN: Duration = Duration::from_millis(600);
+use super::timing::{CHOSEN_WITHIN, LAPSE};
 
 /// The slots of one runtime and key, in ascending order.
 #[derive(Debug, Default)]
@@ -26,11 +23,11 @@ impl Slots {
     }
 
     /// Removes the slots that have lapsed.
-    pub(crate) fn lapse(&mut self, now: Time) {
+    fn lapse(&mut self, now: Time) {
         while self
             .reserved
             .front()
-            .is_some_and(|slot| *slot + CHOSEN_WITHIN < now)
+            .is_some_and(|slot| has_lapsed(*slot, now))
         {
             self.reserved.pop_front();
         }
@@ -38,15 +35,18 @@ impl Slots {
 
     /// Returns how many items may start now.
     pub(crate) fn due(&self, now: Time) -> usize {
-        self.reserved.partition_point(|slot| *slot <= now)
+        let lapsed = self.reserved.partition_point(|slot| has_lapsed(*slot, now));
+        self.reserved.partition_point(|slot| *slot <= now) - lapsed
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.reserved.len()
+    /// Returns how many slots have not lapsed.
+    pub(crate) fn len(&self, now: Time) -> usize {
+        self.reserved.len() - self.reserved.partition_point(|slot| has_lapsed(*slot, now))
     }
 
     /// Uses the oldest slot.
     pub(crate) fn take(&mut self, now: Time) -> Option<Time> {
+        self.lapse(now);
         self.reserved.front().filter(|slot| **slot <= now)?;
         self.reserved.pop_front()
     }
@@ -59,12 +59,18 @@ impl Slots {
 
     /// Returns the time of the next slot after `now`.
     pub(crate) fn next_after(&self, now: Time) -> Option<Time> {
-        self.reserved.get(self.due(now)).copied()
+        let next = self.reserved.partition_point(|slot| *slot <= now);
+        self.reserved.get(next).copied()
     }
 
     pub(crate) fn clear(&mut self) {
         self.reserved.clear();
     }
+}
+
+/// Returns whether no item may be chosen for a slot any more.
+fn has_lapsed(slot: Time, now: Time) -> bool {
+    slot + CHOSEN_WITHIN < now
 }
 
 /// Returns whether an item may still start with a slot that it was chosen for.

@@ -19,7 +19,8 @@ fn check_place(slot: &Slot<Paint>, now: Instant) {
     let ready = slot.rank.map(|(rank, _)| rank.class);
     if slot.is_limited() && !slot.counts() {
         assert_eq!(ready, None, "it needs permits: {slot:?}");
-        let waits = matches!(offered, Some(Class::First | Class::Free));
+        let is_behind = matches!(slot.phase, Phase::Behind { .. }) && offered.is_some();
+        let waits = is_behind || matches!(offered, Some(Class::First | Class::Free));
         assert_eq!(waits, slot.arrival.is_some(), "{slot:?}");
     } else {
         assert_eq!(offered, ready);
