@@ -67,4 +67,5 @@ mod unlocked_turns;
 mod upgrade;
 mod validation;
 mod warnings;
+mod weather;
 mod work_items;

@@ -1,0 +1,5 @@
+//! Sick physical partitions in many mixtures delay only their own work. Time is simulated.
+
+mod elsewhere;
+mod network;
+mod site;
