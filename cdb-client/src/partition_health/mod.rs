@@ -39,21 +39,21 @@ const SEARCH: &[Class] = &[Class::Queries];
 const WORK: &[Class] = &[Class::Points, Class::Queries, Class::Writes];
 
 tokio::task_local! {
-    /// The time since which the innermost [`watch_stall`] of this task gets only answers of 429, and
-    /// the class of its request.
+    /// The time since which the innermost [`watch_stall`] of this task gets only refusals, and the class
+    /// of its request.
     static STALL: Cell<Option<(Class, Instant)>>;
 }
 
 /// Notes an answer for the work of this task. Requests outside of work note nothing.
-fn note_stall(class: Class, is_throttled: bool) {
+fn note_stall(class: Class, is_refused: bool) {
     let _no_work = STALL.try_with(|stall| {
-        let since = stall.get().filter(|_| is_throttled);
-        let begins = is_throttled.then(|| (class, Instant::now()));
+        let since = stall.get().filter(|_| is_refused);
+        let begins = is_refused.then(|| (class, Instant::now()));
         stall.set(since.or(begins));
     });
 }
 
-/// Returns since when the work of this task is refused by 429.
+/// Returns since when the work of this task is refused.
 pub(crate) fn refused_since() -> Option<Instant> {
     let stall = STALL.try_with(Cell::get).ok().flatten();
     stall.map(|(_, since)| since)
@@ -342,6 +342,13 @@ impl PartitionHealth {
         }
     }
 
+    /// Notes that a request of this class has failed after refusals for this time.
+    fn refused_for(&self, range: &PhysicalPartitionId, class: Class, time: Duration) {
+        if let Some(known) = self.circuits().get_mut(range) {
+            known.refused_for(class, time, Instant::now());
+        }
+    }
+
     /// Notes an answer to a request of this class, and the time of its attempt. Before it, the request
     /// got only answers of 429 since `refused_since`.
     fn answered(
@@ -386,7 +393,7 @@ struct Attempts {
     sent_at: Instant,
     /// The time of the last attempt.
     last_at: Instant,
-    /// The first of the last answers, if these were all 429.
+    /// The first of the last answers, if these were all refusals: 429, or that of an unavailable partition.
     refused_since: Option<Instant>,
     /// The endpoint of the last attempt.
     endpoint: Option<Arc<str>>,
@@ -415,9 +422,15 @@ impl Watch<'_> {
         }
     }
 
-    /// Notes that the partition has answered an attempt, which the request may repeat after a wait.
+    /// Notes that the partition has answered an attempt, which the request may repeat after a wait. The
+    /// work behind a request that an unavailable partition refuses waits as behind one that is throttled.
     pub(crate) fn answered(&self, status: Status) {
-        if Signal::of_status(status) != Signal::Failure {
+        if Signal::of_status(status) == Signal::Failure {
+            self.attempts()
+                .refused_since
+                .get_or_insert_with(Instant::now);
+            note_stall(self.class, true);
+        } else {
             self.note(Signal::of_status(status));
             self.attempts().is_answered = true;
         }
@@ -470,7 +483,13 @@ impl Watch<'_> {
                 self.health
                     .answered(range, class, took, is_throttled, refused_since);
             }
-            Signal::Failure => self.health.failed(&self.range, attempts.sent_at, longest),
+            Signal::Failure => {
+                self.health.failed(&self.range, attempts.sent_at, longest);
+                if let Some(since) = refused_since {
+                    self.health
+                        .refused_for(&self.range, self.class, now - since);
+                }
+            }
             Signal::Nothing => {}
         }
         if let Some(endpoint) = attempts.endpoint

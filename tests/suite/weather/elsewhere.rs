@@ -12,7 +12,7 @@ use crate::network::{ANY, Kind, QUERY, READ, WRITE};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
-const WRITES: &[OperationKind] = &[
+pub(super) const WRITES: &[OperationKind] = &[
     OperationKind::Create,
     OperationKind::Replace,
     OperationKind::Upsert,
@@ -106,7 +106,11 @@ impl Case {
         let before = site.completed(&own).await;
         let mut events = 0;
         for instance in &own {
-            events += site.provider.read(instance).await.map_or(0, |events| events.len());
+            events += site
+                .provider
+                .read(instance)
+                .await
+                .map_or(0, |events| events.len());
         }
         let recovery = site.until_completed(&own, Duration::from_secs(300)).await;
         println!(

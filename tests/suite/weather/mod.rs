@@ -1,5 +1,8 @@
 //! Sick physical partitions in many mixtures delay only their own work. Time is simulated.
 
 mod elsewhere;
+mod events;
 mod network;
+mod own;
 mod site;
+mod split;
