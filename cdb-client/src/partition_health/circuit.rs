@@ -26,8 +26,11 @@ const SLOW_FOR: Duration = Duration::from_secs(60);
 /// The shortest refusal after which the work of a partition goes behind that of others.
 const LEAST_REFUSAL: Duration = Duration::from_millis(100);
 
-/// The work goes behind for this many times as long as a request was refused, so that refusals take at
-/// most a fifth of the time of a dispatcher whose other work is due.
+/// The shortest time of an answer after which the work of a partition goes behind that of others.
+const SLOW: Duration = Duration::from_millis(250);
+
+/// The work goes behind for this many times as long as a request was refused or took, so that such
+/// requests take at most a fifth of the time of a dispatcher whose other work is due.
 const BEHIND: u32 = 4;
 
 /// The kinds of requests that a partition may answer at different speeds, or throttle alone.
@@ -78,7 +81,7 @@ impl Known {
         }
     }
 
-    /// Notes that a request of this class got only answers of 429 for this time.
+    /// Notes that a request of this class was refused, or not answered, for this time.
     pub(super) fn refused_for(&mut self, class: Class, time: Duration, now: Instant) {
         if time >= LEAST_REFUSAL {
             let until = now + (time * BEHIND).min(LONGEST_THROTTLED);
@@ -128,6 +131,10 @@ impl Known {
         self.silence = Circuit::new(now);
         if !is_throttled {
             self.patience[class as usize].note(took, now);
+            // A slow answer holds the dispatcher as long as refusals do.
+            if took >= SLOW {
+                self.refused_for(class, took, now);
+            }
             // Only a slow answer is that of a request that went on.
             self.goes_on[class as usize].take_if(|_| took >= FIRST);
             self.throttled(class).state = State::Closed;

@@ -188,6 +188,36 @@ fn refusals(
     cases
 }
 
+/// The workers of the runtime would run activities of the sick partition one after the other, two seconds
+/// each.
+#[tokio::test(start_paused = true)]
+async fn activities_elsewhere_pass_those_of_a_partition_that_throttles_writes() {
+    run_all(vec![
+        Case::new("0.95 of writes throttled").refuse(WRITES, 0.95, Effect::throttled(MS(50))),
+        Case::new("0.8 of writes throttled").refuse(WRITES, 0.8, Effect::throttled(MS(1_000))),
+    ])
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_answers_writes_by_503_delays_only_its_own_instances() {
+    run_all(vec![
+        Case::new("0.9 of writes by 503").refuse(WRITES, 0.9, Effect::error(503, 0)),
+        Case::new("all writes by 503").refuse(WRITES, 1.0, Effect::error(503, 0)),
+    ])
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_with_slow_writes_delays_only_its_own_instances() {
+    let mut cases = Vec::new();
+    for delay in [500, 1_000] {
+        let case = Case::new(format!("writes late by {delay}"));
+        cases.push(case.late(WRITE, 1.0, What::AnsweredLate(MS(delay))));
+    }
+    run_all(cases).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn none() {
     for runtimes in [1, 3] {

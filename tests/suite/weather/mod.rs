@@ -1,5 +1,6 @@
 //! Sick physical partitions in many mixtures delay only their own work. Time is simulated.
 
+mod copies;
 mod elsewhere;
 mod events;
 mod network;

@@ -26,8 +26,6 @@ pub(super) enum What {
     AnswerLost,
     /// A copy of it arrives after this time if it was refused by 429 or 503.
     CopiedWhenRefused(Duration),
-    /// It arrives a second time after this time.
-    Copied(Duration),
 }
 
 #[derive(Clone, Debug)]
@@ -43,7 +41,7 @@ struct Rule {
 struct Inner {
     rules: Vec<Rule>,
     random: u64,
-    struck: usize,
+    copied: usize,
     sent: usize,
     listings: usize,
 }
@@ -110,9 +108,9 @@ impl Rules {
         self.inner().rules.clear();
     }
 
-    /// The requests that a rule concerned.
-    pub(super) fn struck(&self) -> usize {
-        self.inner().struck
+    /// The number of copies that were sent.
+    pub(super) fn copied(&self) -> usize {
+        self.inner().copied
     }
 
     /// All requests, and the listings of physical partitions, since the last call.
@@ -141,7 +139,6 @@ impl Rules {
             inner.random ^= inner.random << 17;
             let drawn = (inner.random >> 11) as f64 / (1u64 << 53) as f64;
             if drawn < rule.share {
-                inner.struck += 1;
                 found.push(rule.what);
             }
         }
@@ -157,6 +154,7 @@ struct Ruled {
 
 impl Ruled {
     fn copy(&self, request: &HttpRequest, after: Duration) {
+        self.rules.inner().copied += 1;
         let (service, request) = (self.time.clone(), request.clone());
         tokio::spawn(async move {
             tokio::time::sleep(after).await;
@@ -173,7 +171,6 @@ impl Transport for Ruled {
             match *what {
                 What::ArrivesLate(delay) => tokio::time::sleep(delay).await,
                 What::Silent => std::future::pending().await,
-                What::Copied(after) => self.copy(&request, after),
                 _ => {}
             }
         }
