@@ -20,20 +20,20 @@ use super::site::defaults;
 use crate::harness::end_within;
 use crate::network::{ANY, CREATE, Network, WRITE};
 
-const MS: fn(u64) -> Duration = Duration::from_millis;
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MS: fn(u64) -> Duration = Duration::from_millis;
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 const STYLES: [&str; 4] = ["rounds", "mixed", "at once", "select"];
 
 /// Numbers from a seed.
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    fn below(&mut self, most: u64) -> u64 {
+    pub(super) fn below(&mut self, most: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -91,7 +91,7 @@ async fn taker(ctx: OrchestrationContext, input: String) -> Result<String, Strin
     ctx.continue_as_new(format!("{style}|{taken}")).await
 }
 
-async fn run(provider: CosmosDBProvider) -> Arc<Runtime> {
+pub(super) async fn run(provider: CosmosDBProvider) -> Arc<Runtime> {
     run_code(provider, true).await
 }
 
@@ -113,26 +113,26 @@ async fn run_code(provider: CosmosDBProvider, is_known: bool) -> Arc<Runtime> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Plan {
-    seed: u64,
-    partitions: u32,
-    events: usize,
-    large: usize,
-    kills: bool,
-    zombies: bool,
-    pauses: bool,
-    faults: f64,
-    lost: f64,
-    copies: bool,
-    freezes: bool,
+pub(super) struct Plan {
+    pub(super) seed: u64,
+    pub(super) partitions: u32,
+    pub(super) events: usize,
+    pub(super) large: usize,
+    pub(super) kills: bool,
+    pub(super) zombies: bool,
+    pub(super) pauses: bool,
+    pub(super) faults: f64,
+    pub(super) lost: f64,
+    pub(super) copies: bool,
+    pub(super) freezes: bool,
     /// The sender also runs the instances.
-    own: bool,
-    late_start: bool,
+    pub(super) own: bool,
+    pub(super) late_start: bool,
     /// Some deployments do not know the orchestration.
-    holds: bool,
+    pub(super) holds: bool,
 }
 
-const CALM: Plan = Plan {
+pub(super) const CALM: Plan = Plan {
     seed: 1,
     partitions: 1,
     events: 40,
@@ -155,7 +155,7 @@ fn copied(plan: Plan) -> What {
     What::CopiedWhenRefused(MS(delays[plan.seed as usize % delays.len()]))
 }
 
-type Sent = Vec<(String, bool)>;
+pub(super) type Sent = Vec<(String, bool)>;
 
 async fn send(client: Client, instance: String, sender: usize, plan: Plan) -> Sent {
     let mut random = Random::new(plan.seed * 31 + sender as u64);
@@ -180,7 +180,7 @@ async fn send(client: Client, instance: String, sender: usize, plan: Plan) -> Se
 }
 
 /// Returns what is wrong.
-fn check(taken: &str, sent: &[Sent]) -> Vec<String> {
+pub(super) fn check(taken: &str, sent: &[Sent]) -> Vec<String> {
     let taken: Vec<&str> = taken.split_whitespace().collect();
     let mut wrong = Vec::new();
     let distinct: BTreeSet<&str> = taken.iter().copied().collect();
@@ -205,7 +205,7 @@ fn check(taken: &str, sent: &[Sent]) -> Vec<String> {
     wrong
 }
 
-async fn torture(plan: Plan) -> Vec<String> {
+pub(super) async fn torture(plan: Plan) -> Vec<String> {
     let Some(backend) = Backend::start_simulated_on(plan.partitions).await else {
         return vec![];
     };
@@ -377,251 +377,4 @@ async fn torture(plan: Plan) -> Vec<String> {
     }
     backend.stop().await;
     wrong
-}
-
-async fn torture_all(plans: impl IntoIterator<Item = Plan>) {
-    let mut wrong = Vec::new();
-    let only: Option<u64> = std::env::var("SEED")
-        .ok()
-        .map(|seed| seed.parse().expect("a number"));
-    for plan in plans {
-        if only.is_none_or(|seed| seed == plan.seed) {
-            wrong.extend(torture(plan).await);
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-fn seeds(plan: Plan) -> impl Iterator<Item = Plan> {
-    (1..=4).map(move |seed| Plan { seed, ..plan })
-}
-
-#[tokio::test(start_paused = true)]
-async fn calm() {
-    torture_all([CALM, Plan { own: true, ..CALM }]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn lost_answers() {
-    torture_all(seeds(Plan { lost: 0.05, ..CALM })).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn faults_and_kills() {
-    torture_all(seeds(Plan {
-        faults: 0.15,
-        kills: true,
-        ..CALM
-    }))
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn own_and_zombies() {
-    torture_all(seeds(Plan {
-        own: true,
-        zombies: true,
-        kills: true,
-        ..CALM
-    }))
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn freezes() {
-    torture_all(seeds(Plan {
-        freezes: true,
-        kills: true,
-        ..CALM
-    }))
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn freezes_and_faults() {
-    torture_all(seeds(Plan {
-        freezes: true,
-        faults: 0.1,
-        own: true,
-        ..CALM
-    }))
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn copies() {
-    torture_all(seeds(Plan {
-        copies: true,
-        faults: 0.3,
-        ..CALM
-    }))
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn pauses() {
-    torture_all(seeds(Plan {
-        pauses: true,
-        lost: 0.03,
-        kills: true,
-        ..CALM
-    }))
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn late_starts() {
-    torture_all(seeds(Plan {
-        late_start: true,
-        faults: 0.1,
-        lost: 0.03,
-        ..CALM
-    }))
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn large_events() {
-    let plan = Plan {
-        large: 1_400_000,
-        events: 40,
-        ..CALM
-    };
-    torture_all(
-        seeds(Plan {
-            kills: true,
-            lost: 0.03,
-            ..plan
-        })
-        .take(2),
-    )
-    .await;
-    torture_all(
-        seeds(Plan {
-            own: true,
-            zombies: true,
-            ..plan
-        })
-        .take(2),
-    )
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn many_partitions() {
-    let plan = Plan {
-        partitions: 4,
-        ..CALM
-    };
-    torture_all(seeds(Plan {
-        own: true,
-        faults: 0.1,
-        kills: true,
-        zombies: true,
-        pauses: true,
-        ..plan
-    }))
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_thousand_events() {
-    let plan = Plan {
-        events: 500,
-        ..CALM
-    };
-    torture_all([
-        plan,
-        Plan {
-            own: true,
-            kills: true,
-            faults: 0.05,
-            seed: 2,
-            ..plan
-        },
-    ])
-    .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn holds() {
-    torture_all(seeds(Plan {
-        holds: true,
-        kills: true,
-        lost: 0.02,
-        ..CALM
-    }))
-    .await;
-}
-
-/// Returns what is wrong after cancellations and rewinds of an instance.
-async fn cancelled(style: &str, seed: u64) -> Vec<String> {
-    let backend = Backend::start_simulated().await;
-    let clean = backend.provider_with(defaults).await;
-    let desk = Client::new(Arc::new(clean.clone()));
-    let other = Client::new(Arc::new(backend.provider_with(defaults).await));
-    let own = backend.provider_with(defaults).await;
-    let mut runtime = run(own.clone()).await;
-    let senders = [desk.clone(), other, Client::new(Arc::new(own))];
-    let mut random = Random::new(seed);
-    let begun = desk.start_orchestration("i", "Taker", format!("{style}|"));
-    begun.await.expect("it is started");
-    let mut sent: Vec<Sent> = vec![vec![]; senders.len()];
-    for round in 0..3 {
-        for number in 0..10 + random.below(80) {
-            let sender = random.below(3) as usize;
-            let name = format!("{round}.{sender}.{number}");
-            let queued = senders[sender].enqueue_event("i", "Orders", format!("{name}#"));
-            queued.await.expect("it is queued");
-            sent[sender].push((name, true));
-            if random.below(6) == 0 {
-                sleep(MS(random.below(300))).await;
-            }
-        }
-        sleep(MS(random.below(2_000))).await;
-        let cancelled = desk.cancel_instance("i", "changed my mind").await;
-        cancelled.expect("it is sent");
-        if random.below(2) == 0 {
-            let next = run(backend.provider_with(defaults).await).await;
-            std::mem::replace(&mut runtime, next)
-                .shutdown(Some(0))
-                .await;
-        }
-        match end_within(&desk, "i", SECOND * 60).await {
-            Ok(OrchestrationStatus::Failed { .. }) => {}
-            other => return vec![format!("{style} {seed}: not cancelled: {other:?}")],
-        }
-        sleep(MS(random.below(2_000))).await;
-        if let Err(error) = clean.rewind("i", "ada").await {
-            return vec![format!("{style} {seed}: not rewound: {error:?}")];
-        }
-        if random.below(2) == 0 {
-            sleep(MS(random.below(3_000))).await;
-        }
-    }
-    sleep(SECOND * 20).await;
-    let queued = desk.enqueue_event("i", "Orders", "last").await;
-    queued.expect("it is queued");
-    let wrong = match end_within(&desk, "i", SECOND * 200).await {
-        Ok(OrchestrationStatus::Completed { output, .. }) => check(&output, &sent),
-        other => vec![format!("{other:?}")],
-    };
-    runtime.shutdown(Some(0)).await;
-    backend.stop().await;
-    println!("cancelled {style} {seed}: {} wrong", wrong.len());
-    let named = wrong.into_iter();
-    named
-        .map(|what| format!("{style} {seed}: {what}"))
-        .collect()
-}
-
-#[tokio::test(start_paused = true)]
-async fn cancellations() {
-    let mut wrong = Vec::new();
-    for style in ["slow", "rounds", "mixed", "at once", "select"] {
-        for seed in 1..=4 {
-            wrong.extend(cancelled(style, seed).await);
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -46,6 +46,7 @@ async fn own_work(
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "a search of minutes"]
 async fn own_work_goes_on() {
     for count in [1, 8] {
         for (share, pause, status) in [
@@ -71,6 +72,7 @@ async fn own_work_goes_on() {
 
 /// A partition whose writes take long, or get no answer while its reads do.
 #[tokio::test(start_paused = true)]
+#[ignore = "a search of minutes"]
 async fn own_work_goes_on_while_writes_are_slow() {
     for (delay, count) in [(500, 4), (3_000, 4), (6_000, 4)] {
         let Some(site) = Site::open(1, (2, 2), 1).await else {

@@ -74,6 +74,7 @@ async fn split_while(sickness: Sickness, runtimes: usize, sick_for: Duration) ->
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "a search of minutes"]
 async fn splits() {
     let mut broken = Vec::new();
     for runtimes in [1, 3] {
@@ -99,6 +100,7 @@ async fn splits() {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "a search of minutes"]
 async fn a_partition_that_is_silent_for_hours_causes_few_requests() {
     for runtimes in [1, 2] {
         let Some(site) = Site::open(runtimes, (2, 2), 1).await else {
