@@ -68,6 +68,8 @@ pub(super) struct Known {
     goes_on: [Option<Instant>; Class::ALL.len()],
     /// Until when requests of a class go behind those of other partitions.
     behind_until: [Option<Instant>; Class::ALL.len()],
+    /// Until when the work goes behind that of other partitions, because an answer took long.
+    slow_until: Option<Instant>,
 }
 
 impl Known {
@@ -78,10 +80,26 @@ impl Known {
             patience: [Patience::default(); Class::ALL.len()],
             goes_on: [None; Class::ALL.len()],
             behind_until: [None; Class::ALL.len()],
+            slow_until: None,
         }
     }
 
-    /// Notes that a request of this class was refused, or not answered, for this time.
+    /// Notes that work in the partition waits for an answer for this time.
+    pub(super) fn took(&mut self, time: Duration, now: Instant) {
+        if time >= SLOW {
+            let until = now + (time * BEHIND).min(LONGEST_THROTTLED);
+            self.slow_until = self.slow_until.max(Some(until));
+        }
+    }
+
+    /// Returns for how long work goes behind that of other partitions.
+    pub(super) fn work_behind_for(&self, classes: &[Class], now: Instant) -> Option<Duration> {
+        let slow = self.slow_until.filter(|until| *until > now);
+        let slow = slow.map(|until| until - now);
+        self.behind_for(classes, now).max(slow)
+    }
+
+    /// Notes that a request of this class was refused for this time.
     pub(super) fn refused_for(&mut self, class: Class, time: Duration, now: Instant) {
         if time >= LEAST_REFUSAL {
             let until = now + (time * BEHIND).min(LONGEST_THROTTLED);
@@ -132,9 +150,7 @@ impl Known {
         if !is_throttled {
             self.patience[class as usize].note(took, now);
             // A slow answer holds the dispatcher as long as refusals do.
-            if took >= SLOW {
-                self.refused_for(class, took, now);
-            }
+            self.took(took, now);
             // Only a slow answer is that of a request that went on.
             self.goes_on[class as usize].take_if(|_| took >= FIRST);
             self.throttled(class).state = State::Closed;
