@@ -68,4 +68,5 @@ mod unlocked_turns;
 mod upgrade;
 mod validation;
 mod warnings;
+mod weather;
 mod work_items;

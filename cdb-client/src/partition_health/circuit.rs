@@ -26,8 +26,11 @@ const SLOW_FOR: Duration = Duration::from_secs(60);
 /// The shortest refusal after which the work of a partition goes behind that of others.
 const LEAST_REFUSAL: Duration = Duration::from_millis(100);
 
-/// The work goes behind for this many times as long as a request was refused, so that refusals take at
-/// most a fifth of the time of a dispatcher whose other work is due.
+/// The shortest time of an answer after which the work of a partition goes behind that of others.
+const SLOW: Duration = Duration::from_millis(250);
+
+/// The work goes behind for this many times as long as a request was refused or took, so that such
+/// requests take at most a fifth of the time of a dispatcher whose other work is due.
 const BEHIND: u32 = 4;
 
 /// The kinds of requests that a partition may answer at different speeds, or throttle alone.
@@ -65,6 +68,8 @@ pub(super) struct Known {
     goes_on: [Option<Instant>; Class::ALL.len()],
     /// Until when requests of a class go behind those of other partitions.
     behind_until: [Option<Instant>; Class::ALL.len()],
+    /// Until when the work goes behind that of other partitions, because an answer took long.
+    slow_until: Option<Instant>,
 }
 
 impl Known {
@@ -75,10 +80,26 @@ impl Known {
             patience: [Patience::default(); Class::ALL.len()],
             goes_on: [None; Class::ALL.len()],
             behind_until: [None; Class::ALL.len()],
+            slow_until: None,
         }
     }
 
-    /// Notes that a request of this class got only answers of 429 for this time.
+    /// Notes that work in the partition waits for an answer for this time.
+    pub(super) fn took(&mut self, time: Duration, now: Instant) {
+        if time >= SLOW {
+            let until = now + (time * BEHIND).min(LONGEST_THROTTLED);
+            self.slow_until = self.slow_until.max(Some(until));
+        }
+    }
+
+    /// Returns for how long work goes behind that of other partitions.
+    pub(super) fn work_behind_for(&self, classes: &[Class], now: Instant) -> Option<Duration> {
+        let slow = self.slow_until.filter(|until| *until > now);
+        let slow = slow.map(|until| until - now);
+        self.behind_for(classes, now).max(slow)
+    }
+
+    /// Notes that a request of this class was refused for this time.
     pub(super) fn refused_for(&mut self, class: Class, time: Duration, now: Instant) {
         if time >= LEAST_REFUSAL {
             let until = now + (time * BEHIND).min(LONGEST_THROTTLED);
@@ -128,6 +149,8 @@ impl Known {
         self.silence = Circuit::new(now);
         if !is_throttled {
             self.patience[class as usize].note(took, now);
+            // A slow answer holds the dispatcher as long as refusals do.
+            self.took(took, now);
             // Only a slow answer is that of a request that went on.
             self.goes_on[class as usize].take_if(|_| took >= FIRST);
             self.throttled(class).state = State::Closed;

@@ -39,21 +39,32 @@ const SEARCH: &[Class] = &[Class::Queries];
 const WORK: &[Class] = &[Class::Points, Class::Queries, Class::Writes];
 
 tokio::task_local! {
-    /// The time since which the innermost [`watch_stall`] of this task gets only answers of 429, and
-    /// the class of its request.
+    /// The time since which the innermost [`watch_stall`] of this task gets only refusals, and the class
+    /// of its request.
     static STALL: Cell<Option<(Class, Instant)>>;
+
+    /// The time since which the innermost [`watch_stall`] of this task waits for the answer to a request.
+    static SENT: Cell<Option<Instant>>;
+}
+
+/// Notes that the work of this task waits for an answer, or has got one.
+fn note_sent(is_open: bool) {
+    let _no_work = SENT.try_with(|sent| {
+        let since = sent.get().filter(|_| is_open);
+        sent.set(since.or(is_open.then(Instant::now)));
+    });
 }
 
 /// Notes an answer for the work of this task. Requests outside of work note nothing.
-fn note_stall(class: Class, is_throttled: bool) {
+fn note_stall(class: Class, is_refused: bool) {
     let _no_work = STALL.try_with(|stall| {
-        let since = stall.get().filter(|_| is_throttled);
-        let begins = is_throttled.then(|| (class, Instant::now()));
+        let since = stall.get().filter(|_| is_refused);
+        let begins = is_refused.then(|| (class, Instant::now()));
         stall.set(since.or(begins));
     });
 }
 
-/// Returns since when the work of this task is refused by 429.
+/// Returns since when the work of this task is refused.
 pub(crate) fn refused_since() -> Option<Instant> {
     let stall = STALL.try_with(Cell::get).ok().flatten();
     stall.map(|(_, since)| since)
@@ -61,6 +72,7 @@ pub(crate) fn refused_since() -> Option<Instant> {
 
 /// Awaits work of which [`PartitionHealth::stalled`] tells whether it is throttled.
 pub(crate) async fn watch_stall<T>(work: impl Future<Output = T>) -> T {
+    let work = SENT.scope(Cell::new(None), work);
     STALL.scope(Cell::new(None), work).await
 }
 
@@ -151,9 +163,15 @@ impl PartitionHealth {
     }
 
     /// Returns for how long work in a partition goes behind that in others: the partition has refused
-    /// requests by 429, and another one has not.
+    /// requests or answers slowly, and another one does neither.
     pub(crate) fn behind_for(&self, range: &PhysicalPartitionId) -> Option<Duration> {
-        self.behind(range, WORK)
+        let now = Instant::now();
+        let circuits = self.circuits();
+        let rest = circuits.get(range)?.work_behind_for(WORK, now)?;
+        let mut known = circuits.values();
+        known
+            .any(|known| known.is_closed(WORK) && known.work_behind_for(WORK, now).is_none())
+            .then_some(rest)
     }
 
     fn behind(&self, range: &PhysicalPartitionId, classes: &[Class]) -> Option<Duration> {
@@ -190,6 +208,21 @@ impl PartitionHealth {
         let known = circuits.get_mut(range)?;
         known.refused(class, since, now);
         Some(known.throttled_for(WORK, now).unwrap_or(FIRST))
+    }
+
+    /// Whether the work of this task has waited for an answer for as long as a silent partition gets, while
+    /// others answer. Other work in the partition then goes behind.
+    pub(crate) fn is_late(&self, range: &PhysicalPartitionId) -> bool {
+        let sent = SENT.try_with(Cell::get).ok().flatten();
+        let waited = sent.map(|since| since.elapsed());
+        let late = waited.filter(|waited| *waited + SILENT_BEFORE >= FIRST);
+        let Some(waited) = late.filter(|_| self.others_answer(range, WORK)) else {
+            return false;
+        };
+        if let Some(known) = self.circuits().get_mut(range) {
+            known.took(waited, Instant::now());
+        }
+        true
     }
 
     /// Awaits a read of a partition. It has a deadline while other partitions answer: a second, or
@@ -342,6 +375,13 @@ impl PartitionHealth {
         }
     }
 
+    /// Notes that a request of this class has failed after refusals for this time.
+    fn refused_for(&self, range: &PhysicalPartitionId, class: Class, time: Duration) {
+        if let Some(known) = self.circuits().get_mut(range) {
+            known.refused_for(class, time, Instant::now());
+        }
+    }
+
     /// Notes an answer to a request of this class, and the time of its attempt. Before it, the request
     /// got only answers of 429 since `refused_since`.
     fn answered(
@@ -386,7 +426,7 @@ struct Attempts {
     sent_at: Instant,
     /// The time of the last attempt.
     last_at: Instant,
-    /// The first of the last answers, if these were all 429.
+    /// The first of the last answers, if these were all refusals: 429, or that of an unavailable partition.
     refused_since: Option<Instant>,
     /// The endpoint of the last attempt.
     endpoint: Option<Arc<str>>,
@@ -413,11 +453,19 @@ impl Watch<'_> {
         if std::mem::take(&mut attempts.is_answered) {
             attempts.sent_at = attempts.last_at;
         }
+        note_sent(true);
     }
 
-    /// Notes that the partition has answered an attempt, which the request may repeat after a wait.
+    /// Notes that the partition has answered an attempt, which the request may repeat after a wait. The
+    /// work behind a request that an unavailable partition refuses waits as behind one that is throttled.
     pub(crate) fn answered(&self, status: Status) {
-        if Signal::of_status(status) != Signal::Failure {
+        note_sent(false);
+        if Signal::of_status(status) == Signal::Failure {
+            self.attempts()
+                .refused_since
+                .get_or_insert_with(Instant::now);
+            note_stall(self.class, true);
+        } else {
             self.note(Signal::of_status(status));
             self.attempts().is_answered = true;
         }
@@ -448,6 +496,7 @@ impl Watch<'_> {
     /// Notes the end of the request.
     pub(crate) fn ended<T>(mut self, result: &Result<T>) {
         self.is_over = true;
+        note_sent(false);
         self.note(result.as_ref().map_or_else(Signal::of, |_| Signal::Answer));
     }
 
@@ -470,7 +519,13 @@ impl Watch<'_> {
                 self.health
                     .answered(range, class, took, is_throttled, refused_since);
             }
-            Signal::Failure => self.health.failed(&self.range, attempts.sent_at, longest),
+            Signal::Failure => {
+                self.health.failed(&self.range, attempts.sent_at, longest);
+                if let Some(since) = refused_since {
+                    self.health
+                        .refused_for(&self.range, self.class, now - since);
+                }
+            }
             Signal::Nothing => {}
         }
         if let Some(endpoint) = attempts.endpoint

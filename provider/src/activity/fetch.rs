@@ -18,7 +18,7 @@ use crate::queue::activities::{Activities, KnownActivity, Scope, WorkLock, Worke
 use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::queue::session::Claim as SessionClaim;
-use crate::queue::{CONCURRENCY, Services};
+use crate::queue::{Services, go_behind};
 use crate::stored::Store;
 use crate::stored::documents::{Durable, WorkerItem};
 use crate::stored::history;
@@ -132,10 +132,9 @@ async fn try_lock(
         }
         return Ok(None);
     }
-    if let Some(pause) = pause_behind_ends(services, instance_id, request) {
-        guard.back_off(pause, |_| {});
+    let Some(guard) = go_behind(services, guard, instance_id, request.caller) else {
         return Ok(None);
-    }
+    };
     let attempt = attempt(services, &guard, &item, request);
     let attempted = match services.attempt(instance_id, attempt).await {
         Ok(attempted) => attempted,
@@ -167,20 +166,6 @@ async fn try_lock(
             Ok(None)
         }
     }
-}
-
-/// Returns the pause of an activity whose partition refuses requests, while many activities are ended
-/// without their workers.
-fn pause_behind_ends(
-    services: &Services,
-    instance_id: &str,
-    request: &FetchRequest<WorkerCapability>,
-) -> Option<Duration> {
-    let local = services.activities().local();
-    let detached = local.with(|queue, _| queue.detached());
-    let is_full = detached >= CONCURRENCY && request.caller.is_runtime();
-    let pause = services.container().behind_for(&instance_id.into());
-    pause.filter(|_| is_full)
 }
 
 /// Hands a locked activity to its worker. An undecodable activity is retried or failed.

@@ -5,6 +5,7 @@
 //! succeeds.
 
 pub(crate) mod activities;
+mod behind;
 pub(crate) mod instances;
 pub(crate) mod intents;
 pub(crate) mod ledger;
@@ -17,5 +18,6 @@ mod services;
 pub(crate) mod session;
 mod telemetry;
 
+pub(crate) use behind::go_behind;
 pub(crate) use services::{CONCURRENCY, Services};
 pub(crate) use telemetry::Telemetry;

@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::queue::instances::{AllMessages, Attempt, Instances, Message, Presence, Turn, supports};
 use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
 use crate::queue::poll::{Due, run as poll};
-use crate::queue::{CONCURRENCY, Services};
+use crate::queue::{Services, go_behind};
 use crate::stored::Store;
 use crate::stored::documents::{Instance, InstanceKey};
 use crate::timing::{HELD_BACKOFF, MESSAGE_RESERVED, STORE_LOCK, UNANSWERED_BACKOFF};
@@ -98,9 +98,9 @@ async fn attempt(
     known: Attempt,
     request: &Request,
 ) -> Result<Option<Fetched>> {
-    let guard = match go_behind(services, guard, request) {
-        Ok(guard) => guard,
-        Err(Behind) => return Ok(None),
+    let instance_id = guard.claim.key.clone();
+    let Some(guard) = go_behind(services, guard, &instance_id, request.caller) else {
+        return Ok(None);
     };
 
     let attempt = Box::pin(lock_or_decline(services, &guard, &known, request));
@@ -128,33 +128,6 @@ async fn attempt(
             conclude(services, guard, &known, unfit).await
         }
     }
-}
-
-/// An instance goes behind those of other partitions.
-struct Behind;
-
-/// Puts an instance behind those of other partitions, unless none of them is ready: its partition refuses
-/// requests, so that each request of its turn may take long. While many commits go on without their
-/// dispatchers, it gets no turn.
-fn go_behind<'a>(
-    services: &Services,
-    guard: Guard<'a, Instances>,
-    request: &Request,
-) -> Result<Guard<'a, Instances>, Behind> {
-    let partition = guard.claim.key.as_str().into();
-    let pause = services.container().behind_for(&partition);
-    let Some(pause) = pause.filter(|_| request.caller.is_runtime()) else {
-        return Ok(guard);
-    };
-    let local = services.instances().local();
-    if !guard.is_yielding() {
-        guard.go_behind(pause);
-    } else if local.with(|queue, _| queue.detached()) >= CONCURRENCY {
-        guard.back_off(pause, |_| {});
-    } else {
-        return Ok(guard);
-    }
-    Err(Behind)
 }
 
 /// Notes the result of an attempt.

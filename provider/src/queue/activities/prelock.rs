@@ -44,13 +44,24 @@ impl FreeWorkers {
         })
     }
 
-    /// Locks activities that are about to be created, and reserves the others for this process.
+    /// Locks activities that are about to be created, and reserves the others for this process. Those of
+    /// a partition that refuses requests are not locked: they would go before others.
     pub(crate) fn lock(&self, items: &mut [WorkerItem], now: Timestamp) {
+        let container = self.services.container();
+        let refuses = |item: &WorkerItem| {
+            let partition = item.instance_id.as_str().into();
+            container.behind_for(&partition).is_some()
+        };
+        let capacity = if items.first().is_some_and(refuses) {
+            0
+        } else {
+            self.capacity
+        };
         let suitable = items
             .iter_mut()
             .filter(|item| self.request.capability.takes_without_session(item));
         for (number, item) in suitable.enumerate() {
-            if number < self.capacity && self.may_start(item) {
+            if number < capacity && self.may_start(item) {
                 let (store, activities) = (&self.services.store, self.services.activities());
                 let time = activities.lock_time(&item.key(), self.request.lock_timeout);
                 *item = locked(store, item.clone(), now, time);
@@ -145,11 +156,19 @@ pub(crate) struct NextActivity<'a> {
 
 impl<'a> NextActivity<'a> {
     /// Claims another ready activity of the same partition that the worker of this lock may run.
-    /// Returns `None` if there is none.
+    /// Returns `None` if there is none, or if the partition refuses requests: its activities go behind
+    /// others.
     pub(crate) fn of(services: &'a Services, lock: &WorkLock, now: Timestamp) -> Option<Self> {
         let request = Some(&lock.request).filter(|request| request.caller.is_runtime())?;
         services.activities().last_request()?;
         let instance_id = &lock.item.document.instance_id;
+        if services
+            .container()
+            .behind_for(&instance_id.as_str().into())
+            .is_some()
+        {
+            return None;
+        }
         let wanted = |item: &WorkerItem| {
             item.instance_id == *instance_id
                 && item.is_lockable(now)

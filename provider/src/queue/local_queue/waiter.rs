@@ -293,6 +293,11 @@ impl<W: Work> Guard<'_, W> {
         self.queue.with(|queue, _| queue.is_yielding(key))
     }
 
+    /// Returns the number of items whose end is stored without a dispatcher.
+    pub(crate) fn detached(&self) -> usize {
+        self.queue.with(|queue, _| queue.detached())
+    }
+
     /// Ends the attempt before it has sent anything. For `pause`, the item goes behind others.
     pub(crate) fn go_behind(self, pause: Duration) {
         self.end(|queue, claim, now| queue.go_behind(claim, now + pause, now));
