@@ -146,6 +146,9 @@ pub(crate) const MAX_HELD_BACKOFF: Duration = secs(1);
 pub(crate) const UNANSWERED_BACKOFF: Duration = secs(1);
 /// The backoff of an instance whose chunks are unavailable.
 pub(crate) const UNREADABLE_BACKOFF: Duration = secs(2);
+/// How long before a read a message may be written that the read does not find: replicas lag, and the
+/// service notes the times of writes in whole seconds.
+pub(crate) const ARRIVAL_OVERLAP: Duration = secs(10);
 /// The first backoff of an instance that cannot be processed. It doubles.
 pub(crate) const MIN_UNFIT_BACKOFF: Duration = secs(1);
 /// The longest backoff of an instance that cannot be processed. A newer message ends it.

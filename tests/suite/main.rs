@@ -26,6 +26,7 @@ mod hostile;
 mod interrupted_pauses;
 mod lag;
 mod large;
+mod late_events;
 mod limits;
 mod liveness;
 mod local_queue;

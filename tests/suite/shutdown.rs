@@ -18,7 +18,7 @@ use duroxide::{
 use tokio::sync::Semaphore;
 
 use crate::harness::{Wait, end_of, eventually, next_activity, next_turn};
-use crate::network::{BATCH, Network};
+use crate::network::{ANY, BATCH, Network};
 use crate::several::{ack, enqueue, event, start};
 
 /// Longer than any wait, so that no test passes because a lock expired.
@@ -278,6 +278,24 @@ async fn undelivered_messages_are_delivered_by_another_runtime() {
     let rest = runtime(&second, &Work::quick()).await;
     ends(&client, "parent").await;
     rest.shutdown(None).await;
+    backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_of_a_process_without_a_network_ends_with_its_grace() {
+    const GRACE: Duration = Duration::from_secs(1);
+    let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let Some(provider) = network.provider(&backend).await else {
+        return;
+    };
+    enqueue(&provider, start("locked")).await;
+    let _turn = next_turn(&provider, LONG).await;
+    network.swallow(ANY);
+    let begun = tokio::time::Instant::now();
+    provider.shutdown(GRACE).await;
+    let took = begun.elapsed();
+    assert!(took >= GRACE && took < GRACE * 2, "{took:?}");
     backend.stop().await;
 }
 

@@ -9,7 +9,7 @@ use duroxide::providers::DispatcherCapabilityFilter;
 use tokio::time::Instant;
 
 use super::hand_out::{self, Fetched};
-use super::load::{self, FullQueues};
+use super::load::{self, Surplus};
 use super::loaded::Loaded;
 use super::paused::{HeldBack, hold_back};
 use super::{lock, orphans};
@@ -31,7 +31,7 @@ enum Attempted {
     /// The instance has no due messages.
     Nothing,
     /// The due messages are events of these queues, for which the execution has no room.
-    Full(FullQueues),
+    Full(Surplus),
     /// Another runtime holds the instance, until this time if it is known. With `recheck`, the
     /// dispatcher tries again after a backoff.
     HeldElsewhere {
@@ -142,7 +142,10 @@ async fn conclude(
             return hand_out::begin(services, guard, *turn).await;
         }
         Attempted::Nothing => guard.release(|slot| slot.attempt_ended(known)),
-        Attempted::Full(queues) => services.instances().finish_full(guard, known, queues),
+        Attempted::Full((queues, left)) => {
+            let instances = services.instances();
+            instances.finish_full(guard, known, queues, left);
+        }
         Attempted::HeldElsewhere { recheck, until } => {
             let pause = known.presence.next_pause();
             let left = until.map(|until| until.since(services.store.now()));
@@ -184,16 +187,16 @@ async fn lock_or_decline(
     known: &Attempt,
     request: &Request,
 ) -> Result<Attempted> {
-    let instance_id = &guard.claim.key;
+    let (instance_id, filter) = (&guard.claim.key, request.capability.as_ref());
     if services.instances().was_paused(instance_id)
         && let Some(held) = hold_back_known(services, instance_id, known).await?
     {
         return Ok(held);
     }
+    let renewed = read_arrived(services, instance_id, known).await?;
+    let known = renewed.as_ref().unwrap_or(known);
     if let Some(expected) = Loaded::expected(instance_id, known) {
-        if let Some(attempted) =
-            check_runnable(services, &expected, request.capability.as_ref()).await?
-        {
+        if let Some(attempted) = check_runnable(services, &expected, filter).await? {
             return Ok(attempted);
         }
         let expected = match load::without_surplus_events(&services.store, expected).await? {
@@ -220,7 +223,7 @@ async fn lock_or_decline(
         return Ok(held);
     }
     let loaded = load::load(&services.store, instance_id, known.execution.unwrap_or(1)).await?;
-    if let Some(attempted) = check_runnable(services, &loaded, request.capability.as_ref()).await? {
+    if let Some(attempted) = check_runnable(services, &loaded, filter).await? {
         return Ok(attempted);
     }
     let Some(loaded) = load::complete(&services.store, loaded).await? else {
@@ -244,6 +247,24 @@ async fn lock_or_decline(
         Some(turn) => Attempted::Locked(Box::new(turn)),
         None => Attempted::held(None),
     })
+}
+
+/// Reads the messages that a full execution may have got since all were known, and whether another
+/// runtime has committed a turn. Costs little, while a load reads all that wait. Returns what is known
+/// then; `None` for other instances.
+async fn read_arrived(
+    services: &Services,
+    instance_id: &str,
+    known: &Attempt,
+) -> Result<Option<Attempt>> {
+    let Some(since) = known.unread_since else {
+        return Ok(None);
+    };
+    if known.search || known.cached.is_none() {
+        return Ok(None);
+    }
+    let arrived = load::arrived(&services.store, instance_id, since).await?;
+    Ok(services.instances().arrived(instance_id, arrived))
 }
 
 /// Holds back the known messages of an instance that was paused. Costs a point read, while a load

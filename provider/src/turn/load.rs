@@ -9,7 +9,8 @@ use tokio::time::Instant;
 use super::loaded::{Loaded, LoadedHistory};
 use crate::error::{Error, Result};
 use crate::queue::instances::{
-    Left, MAX_MESSAGES, Message, Parent, Room, sort, sort_cancellations_first, split_off_others,
+    Arrived, Left, MAX_MESSAGES, Message, Parent, Room, sort, sort_cancellations_first,
+    split_off_others,
 };
 use crate::stored::Store;
 use crate::stored::documents::{
@@ -18,7 +19,7 @@ use crate::stored::documents::{
 };
 use crate::stored::history::{self, Segments};
 use crate::stored::spill;
-use crate::timing::{MESSAGE_RESERVED, STALE_HISTORY_PAUSE, STALE_HISTORY_READS};
+use crate::timing::{ARRIVAL_OVERLAP, MESSAGE_RESERVED, STALE_HISTORY_PAUSE, STALE_HISTORY_READS};
 
 /// The number of reads of a partition in several pages while its instance changes. Afterwards the
 /// attempt fails and the instance has a backoff, because its dispatcher has other instances.
@@ -30,7 +31,7 @@ const CHANGING_READS: u32 = 3;
 const MAX_LOADED_MESSAGES: u32 = 2 * MAX_MESSAGES as u32;
 
 /// The most messages that a load leaves to later turns. Later loads read the others.
-const MAX_NOTED: usize = 1_024;
+const MAX_NOTED: usize = 8_192;
 
 /// Reads the partition of a candidate.
 ///
@@ -164,18 +165,53 @@ async fn read_messages(
     Ok(messages)
 }
 
-/// The names of the queues whose events have no room.
-pub(super) type FullQueues = BTreeSet<String>;
+/// Reads the version of an instance, and the messages that were written or became due since a time.
+/// Returns `None` if it must be loaded: one page does not hold them, or a document is unreadable.
+///
+/// # Errors
+/// Fails when the service does not answer.
+pub(super) async fn arrived(
+    store: &Store,
+    instance_id: &str,
+    since: Timestamp,
+) -> Result<Option<Arrived>> {
+    let (until, sent_at) = (store.now(), Instant::now());
+    let written = (since - ARRIVAL_OVERLAP).as_millis() / 1_000;
+    let is_new = OrchestratorItem::WRITTEN_AT.ge(written) | OrchestratorItem::VISIBLE_AT.ge(since);
+    let is_new = (due_messages(until) & is_new).within();
+    let query = Query::<Durable>::in_partition(instance_id);
+    let query = query.filter(Filter::of_type::<Instance>() | is_new);
+    let mut pages = store.container.query(query).row_by_row().pages();
+    let rows = pages.next_page().await?.unwrap_or_default();
+    let mut found = Loaded::new_instance(instance_id, Vec::new());
+    found.due_at = until;
+    for row in rows {
+        if row.is_err() {
+            return Ok(None);
+        }
+        found.add(store, row, &mut Segments::default(), sent_at);
+    }
+    found.retain_due_messages();
+    let instance = found.instance.filter(|_| !pages.has_more());
+    Ok(instance.map(|instance| Arrived {
+        version: instance.etag,
+        messages: found.messages,
+        until,
+    }))
+}
 
-/// Leaves out the queued events for which the execution has no room. Returns their queues when nothing
-/// is left for a turn.
+/// The names of the queues whose events have no room, and the events that a load has found.
+pub(super) type Surplus = (BTreeSet<String>, Left);
+
+/// Leaves out the queued events for which the execution has no room. Returns them when nothing is left
+/// for a turn.
 ///
 /// # Errors
 /// Fails when the messages behind the events cannot be read.
 pub(super) async fn without_surplus_events(
     store: &Store,
     mut loaded: Loaded,
-) -> Result<Result<Loaded, FullQueues>> {
+) -> Result<Result<Loaded, Surplus>> {
     let mut full = loaded.leave_surplus_events();
     if loaded.messages.is_empty() && loaded.has_more_messages {
         let sent_at = Instant::now();
@@ -197,7 +233,7 @@ pub(super) async fn without_surplus_events(
         full = loaded.leave_surplus_events();
     }
     Ok(if loaded.messages.is_empty() {
-        Err(full)
+        Err((full, loaded.left))
     } else {
         Ok(loaded)
     })
@@ -284,7 +320,7 @@ impl Loaded {
     }
 
     /// Leaves out the queued events for which the execution has no room. Returns their queues.
-    fn leave_surplus_events(&mut self) -> FullQueues {
+    fn leave_surplus_events(&mut self) -> BTreeSet<String> {
         let mut all = std::mem::take(&mut self.messages);
         all.append(&mut self.others);
         let has_events = all.iter().any(|message| message.queue().is_some());
@@ -307,7 +343,7 @@ impl Loaded {
             });
         let admitted: Vec<bool> = admitted.collect();
         let (mut messages, mut left) = (Vec::new(), Vec::new());
-        let mut full = FullQueues::new();
+        let mut full = BTreeSet::new();
         for (message, is_admitted) in all.into_iter().zip(admitted) {
             if is_admitted {
                 messages.push(message);
@@ -322,10 +358,9 @@ impl Loaded {
             sort(&mut left);
             let is_complete = left.len() <= MAX_NOTED && !self.has_more_messages;
             left.truncate(MAX_NOTED);
-            let messages = left;
             self.left = Left::Found {
-                messages,
-                is_complete,
+                messages: left,
+                complete_until: is_complete.then_some(self.due_at),
                 at,
             };
         }

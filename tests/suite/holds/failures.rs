@@ -4,7 +4,7 @@ use cdb_provider::OnNondeterminism;
 use duroxide::providers::{Provider, WorkItem};
 use duroxide::{ConfigErrorKind, ErrorDetails};
 
-use super::{Code, FOUND, Shop, run};
+use super::{Code, FOUND, SECOND, Shop, run};
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_fails_with_the_nondeterminism_of_its_child() {
@@ -50,6 +50,20 @@ async fn a_message_that_no_code_can_take_fails_its_instance() {
         failed.display_message().contains("no matching schedule"),
         "{failed:?}"
     );
+    shop.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_is_told_to_fail_holds_no_orchestration_that_it_does_not_know() {
+    let shop = Shop::open().await;
+    let fail = shop.backend.provider_with(|config| {
+        config.on_nondeterminism = OnNondeterminism::Fail;
+    });
+    let _empty = run(fail.await, Code::Empty).await;
+    shop.begin("order-1", "Order").await;
+    let failed = shop.end_within("order-1", SECOND * 900).await;
+    failed.expect_err("no code knows it");
+    assert_eq!(shop.instance("order-1").await.held, None);
     shop.backend.stop().await;
 }
 

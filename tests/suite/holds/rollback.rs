@@ -110,6 +110,23 @@ async fn an_orchestration_that_no_runtime_knows_waits_for_one_that_knows_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_instance_is_held_since_the_first_runtime_that_could_not_execute_it() {
+    let shop = Shop::open().await;
+    let _empty = shop.deploy(Code::Empty).await;
+    shop.begin("order-1", "Order").await;
+    let first = shop.until_held("order-1").await.held;
+    let first = first.expect("it is held");
+    sleep(LONG).await;
+    let _other = shop.deploy(Code::Empty).await;
+    sleep(LONG).await;
+    let now = shop.instance("order-1").await.held;
+    let now = now.expect("it is held");
+    assert_ne!(now.by, first.by);
+    assert_eq!(now.since, first.since);
+    shop.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_long_polling_instances_are_held_too() {
     for (code, cause) in [
         (Code::Changed, HoldCause::Nondeterminism),

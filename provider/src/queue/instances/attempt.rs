@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cdb_model::{ETag, Timestamp};
+
 use super::cache::CachedInstance;
 use super::message::Message;
 use crate::timing::{HELD_BACKOFF, MAX_HELD_BACKOFF};
@@ -18,6 +20,9 @@ pub(crate) struct Attempt {
     pub(crate) others: Vec<Message>,
     /// Whether the partition must be searched for messages.
     pub(crate) search: bool,
+    /// The time since which messages may have come that are not known: no poll looks for the events of
+    /// a full execution.
+    pub(crate) unread_since: Option<Timestamp>,
     pub(crate) execution: Option<u64>,
     pub(crate) presence: Presence,
     /// Whether other runtimes know all of it too.
@@ -26,6 +31,17 @@ pub(crate) struct Attempt {
     pub(crate) is_for_other_code: bool,
     pub(super) at: Instant,
     pub(super) searches: u64,
+}
+
+/// The messages that have come to an instance since a time.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    /// The version of the instance that the same read has found.
+    pub(crate) version: ETag,
+    /// Those that are due.
+    pub(crate) messages: Vec<Message>,
+    /// The time of the read.
+    pub(crate) until: Timestamp,
 }
 
 /// What is known of the document of an instance.

@@ -9,16 +9,17 @@ use cdb_model::Timestamp;
 use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
 
-use super::attempt::{Attempt, Presence};
+use super::attempt::{Arrived, Attempt, Presence};
 use super::cache::CachedInstance;
 use super::message::{Message, MessageKind, for_next_turn, split_off_others};
 use super::pending::Pending;
 use super::room::Full;
 use super::turn::{Left, Turn};
+use super::unfit::{Readiness, Unfit};
 use super::version::supports;
 use crate::queue::local_queue::{Memory, Offer, Work};
 use crate::stored::documents::Labels;
-use crate::timing::{MAX_UNFIT_BACKOFF, MIN_UNFIT_BACKOFF};
+use crate::timing::MIN_UNFIT_BACKOFF;
 
 /// The queue type of instances.
 #[derive(Debug)]
@@ -32,6 +33,9 @@ pub(crate) struct KnownInstance {
     /// Whether the store may have messages that came before pending ones. The next attempt reads them:
     /// otherwise an event would be received before an earlier one.
     lacks_messages: bool,
+    /// The time until which all due messages are known, if there is such a time: a read has found all,
+    /// and none was forgotten.
+    complete_until: Option<Timestamp>,
     /// The times from which on the partition must be searched for messages. A search does not find
     /// what is due later.
     search_at: BTreeSet<Instant>,
@@ -48,39 +52,21 @@ pub(crate) struct KnownInstance {
     full: Option<Full>,
 }
 
-/// The reason why this process cannot process an instance: its start has not arrived, it needs
-/// another version or other code, or its documents cannot be decoded.
-#[derive(Clone, Copy, Debug)]
-struct Unfit {
-    /// The newest due time of the messages that were considered.
-    newest: Timestamp,
-    pause: Duration,
-    /// The version that the instance is pinned to, if that is the only reason. A dispatcher that
-    /// supports the version may take it.
-    pinned: Option<u64>,
-    /// Whether a polled message of the awaited kind has ended a backoff: a start, or for an instance
-    /// that waits for other code a cancellation.
-    awaited_tried: bool,
-    /// Whether the code of this process cannot execute the turn.
-    for_other_code: bool,
-}
-
-/// The classification of a polled message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Readiness {
-    /// The instance can be processed.
-    Ready,
-    /// The instance gets the message later: this process or another runtime is processing it, or only
-    /// dispatchers that support its version can.
-    NotNow,
-    /// The instance is in backoff.
-    Backoff,
-}
-
 impl KnownInstance {
     /// Notes a message. Replaces a known version that was seen earlier.
     pub(crate) fn note(&mut self, message: Message, due: Instant, answered_at: Option<Instant>) {
-        let mut pending = self.pending.iter_mut();
+        self.note_beside(self.pending.len(), message, due, answered_at);
+    }
+
+    /// Notes a message that only the first `others` may be versions of.
+    fn note_beside(
+        &mut self,
+        others: usize,
+        message: Message,
+        due: Instant,
+        answered_at: Option<Instant>,
+    ) {
+        let mut pending = self.pending[..others].iter_mut();
         if let Some(known) = pending.find(|known| known.message.id() == message.id()) {
             if message.seen_at >= known.message.seen_at {
                 self.pending_bytes -= known.message.bytes();
@@ -116,6 +102,23 @@ impl KnownInstance {
         self.pending.clear();
         self.pending_bytes = 0;
         self.lacks_messages = true;
+        self.complete_until = None;
+    }
+
+    /// Notes the messages that have come since `complete_until`, if the cached instance still has this
+    /// version. Otherwise the next attempt reads it.
+    pub(crate) fn arrived(&mut self, arrived: Option<Arrived>, now: Instant) {
+        let cached = self.cached.as_ref().map(|cached| &cached.instance.etag);
+        let arrived = arrived.filter(|arrived| cached == Some(&arrived.version));
+        let Some(arrived) = arrived else {
+            self.cached = None;
+            self.lacks_messages = true;
+            return;
+        };
+        self.complete_until = Some(arrived.until);
+        for message in arrived.messages {
+            self.note(message, now, None);
+        }
     }
 
     /// Notes the messages that a turn takes and those that it leaves, as far as they were found.
@@ -125,15 +128,18 @@ impl KnownInstance {
             Left::AsKnown => {}
             Left::Found {
                 messages,
-                is_complete,
+                complete_until,
                 at,
             } => {
-                self.lacks_messages = !is_complete;
+                self.lacks_messages = complete_until.is_none();
+                self.complete_until = complete_until;
                 self.forget_before(at);
+                // Thousands may be left, and each is found once.
+                let others = self.pending.len();
                 for message in messages {
-                    self.note(message, now, None);
+                    self.note_beside(others, message, now, None);
                 }
-                if !is_complete {
+                if self.lacks_messages && self.full.is_none() {
                     self.search(now);
                 }
             }
@@ -158,6 +164,7 @@ impl KnownInstance {
         self.forget_before(tokio::time::Instant::from_std(attempt.at));
         self.forget_holder();
         self.full = None;
+        self.complete_until = None;
         if self.searches == attempt.searches {
             self.search_at.retain(|at| *at > attempt.at);
         }
@@ -165,19 +172,14 @@ impl KnownInstance {
 
     /// Notes that all due messages are events of these queues, for which the execution has no room until a
     /// turn is committed. Another runtime may commit it, so the instance is read again after a pause,
-    /// which doubles.
-    pub(crate) fn mark_full(&mut self, attempt: &Attempt, queues: BTreeSet<String>) {
-        let full = Full::after(self.full.take(), queues);
-        if attempt.search {
+    /// which doubles. `left` has the events, if a load has found them.
+    pub(crate) fn mark_full(&mut self, attempt: &Attempt, queues: BTreeSet<String>, left: Left) {
+        let full = Full::after(self.full.take(), queues, attempt.at);
+        if matches!(left, Left::Found { .. }) {
             self.attempt_ended(attempt);
-            self.lacks_messages = true;
-        }
-        let at = attempt.at + full.pause;
-        // Each of a thousand early events comes here.
-        if self.search_at.first().is_none_or(|first| *first > at) {
-            self.search(at);
         }
         self.full = Some(full);
+        self.taken(&[], left, attempt.at);
     }
 
     /// Notes a committed turn. There may be room now.
@@ -202,11 +204,7 @@ impl KnownInstance {
     /// Returns the messages that the next turn may take: those that are due at `now` and were seen
     /// after `read_at`, or that a read at that time does not find. The latter may be consumed, which
     /// the commit finds out; a later message must not pass them.
-    pub(crate) fn due_messages(
-        &self,
-        now: Instant,
-        read_at: Option<tokio::time::Instant>,
-    ) -> Vec<Message> {
+    fn due_messages(&self, now: Instant, read_at: Option<tokio::time::Instant>) -> Vec<Message> {
         let due = self.pending.iter().filter(|pending| {
             let is_fresh = read_at
                 .is_none_or(|read| pending.message.seen_at >= read || !pending.is_found_by(read));
@@ -215,9 +213,22 @@ impl KnownInstance {
         for_next_turn(due.map(|pending| &pending.message))
     }
 
+    /// Returns the messages that a locked turn may take beside its own: none if the store may have others
+    /// before them.
+    pub(crate) fn late_messages(
+        &self,
+        now: Instant,
+        read_at: Option<tokio::time::Instant>,
+    ) -> Vec<Message> {
+        if self.lacks_some(now) {
+            return Vec::new();
+        }
+        self.due_messages(now, read_at)
+    }
+
     /// Returns whether the store may have messages, due at `now`, that are not known and may come before
     /// known ones.
-    pub(crate) fn lacks_some(&self, now: Instant) -> bool {
+    fn lacks_some(&self, now: Instant) -> bool {
         self.lacks_messages || self.search_at.first().is_some_and(|at| *at <= now)
     }
 
@@ -228,9 +239,7 @@ impl KnownInstance {
 
     /// Returns the next backoff, which doubles each time.
     pub(crate) fn next_backoff(&self) -> Duration {
-        self.unfit.map_or(MIN_UNFIT_BACKOFF, |unfit| {
-            (unfit.pause * 2).min(MAX_UNFIT_BACKOFF)
-        })
+        self.unfit.map_or(MIN_UNFIT_BACKOFF, Unfit::next_pause)
     }
 
     /// Notes that the instance cannot be processed, considering messages due until `newest`.
@@ -266,13 +275,7 @@ impl KnownInstance {
 
     /// Returns whether the instance is in backoff, and a message of this kind may end the reason.
     pub(crate) fn waits_for(&self, kind: MessageKind) -> bool {
-        match self.unfit {
-            Some(unfit) if unfit.for_other_code => {
-                matches!(kind, MessageKind::Start | MessageKind::Cancellation)
-            }
-            Some(_) => kind == MessageKind::Start,
-            None => false,
-        }
+        self.unfit.is_some_and(|unfit| unfit.waits_for(kind))
     }
 
     /// Returns whether the instance cannot take a polled message now, because the code of this process
@@ -283,15 +286,8 @@ impl KnownInstance {
         kind: MessageKind,
         is_backed_off: bool,
     ) -> bool {
-        let unfit = self.unfit.filter(|unfit| unfit.for_other_code);
-        let Some(unfit) = unfit.filter(|_| is_backed_off) else {
-            return false;
-        };
-        match kind {
-            MessageKind::Event | MessageKind::Other => true,
-            MessageKind::Start => visible_at <= unfit.newest,
-            MessageKind::Cancellation => unfit.awaited_tried && visible_at <= unfit.newest,
-        }
+        let unfit = self.unfit.filter(|_| is_backed_off);
+        unfit.is_some_and(|unfit| unfit.holds_back(visible_at, kind))
     }
 
     /// Returns whether the execution has no room for events of this queue.
@@ -313,28 +309,8 @@ impl KnownInstance {
         kind: MessageKind,
         is_backed_off: bool,
     ) -> Readiness {
-        let Some(unfit) = self.unfit.as_mut().filter(|_| is_backed_off) else {
-            return Readiness::Ready;
-        };
-        let is_awaited = if unfit.for_other_code {
-            kind == MessageKind::Cancellation
-        } else {
-            kind == MessageKind::Start && unfit.pinned.is_none()
-        };
-        // An instance that was deleted and started again may need no other code.
-        let may_help =
-            !unfit.for_other_code || matches!(kind, MessageKind::Start | MessageKind::Cancellation);
-        let is_newer = may_help && visible_at > unfit.newest;
-        let is_new_awaited = is_awaited && !unfit.awaited_tried;
-        if is_newer || is_new_awaited {
-            unfit.newest = unfit.newest.max(visible_at);
-            unfit.awaited_tried |= is_new_awaited;
-            return Readiness::Ready;
-        }
-        match unfit.pinned {
-            Some(_) => Readiness::NotNow,
-            None => Readiness::Backoff,
-        }
+        let unfit = self.unfit.as_mut().filter(|_| is_backed_off);
+        unfit.map_or(Readiness::Ready, |unfit| unfit.classify(visible_at, kind))
     }
 
     fn retain(&mut self, keep: impl Fn(&Pending) -> bool) {
@@ -359,7 +335,10 @@ impl Work for Instances {
         let pending = known.pending.iter();
         let pending = pending.filter(|pending| !known.has_no_room(pending.message.queue()));
         let due = pending.map(|pending| pending.due);
-        due.chain(known.search_at.first().copied()).min()
+        let full = known.full.as_ref().map(|full| full.until);
+        due.chain(known.search_at.first().copied())
+            .chain(full)
+            .min()
     }
 
     fn accepts(filter: &Self::Capability, offer: Offer<'_, Self>) -> bool {
@@ -398,9 +377,13 @@ impl Work for Instances {
         let mut messages = known.due_messages(now, read_at);
         // Messages that were seen before the history was read may be consumed.
         let is_stale = messages.is_empty() && known.has_due(now);
+        let full = known.full.as_ref();
+        let unread_since = full.and(known.complete_until);
+        let must_look = full.is_some_and(|full| full.until <= now) && unread_since.is_none();
         Attempt {
             cached: known.cached.clone(),
-            search: is_stale || known.lacks_some(now),
+            search: is_stale || must_look || known.lacks_some(now),
+            unread_since,
             others: split_off_others(&mut messages),
             messages,
             execution: known.execution,
@@ -426,6 +409,9 @@ impl Work for Instances {
 
     fn forget_polled(known: &mut KnownInstance) {
         known.retain(|pending| pending.answered_at.is_some());
+        known.complete_until = None;
+        // No poll finds the events of a full execution again.
+        known.lacks_messages |= known.full.is_some();
     }
 
     fn is_forgettable(known: &KnownInstance) -> bool {
@@ -478,12 +464,14 @@ impl Work for Instances {
     }
 
     fn evict_pending(known: &mut KnownInstance, now: Instant) -> KnownInstance {
-        let due = known.pending.iter().map(|pending| pending.due).min();
-        if let Some(due) = due {
+        if let Some(due) = Self::due(known) {
             known.search(due.max(now));
         }
         let pending = std::mem::take(&mut known.pending);
         known.pending_bytes = 0;
+        known.complete_until = None;
+        // Their events are due before the search, and a message may come earlier.
+        known.lacks_messages |= known.full.is_some();
         KnownInstance {
             pending,
             ..KnownInstance::default()
@@ -570,6 +558,88 @@ mod tests {
             Instances::accepts(&Some(filter), Offer::Backoff(&known))
         };
         assert!(supports("0.1.32") && !supports("0.1.31"));
+    }
+
+    /// An event of a queue.
+    fn event(number: u32, seen_at: tokio::time::Instant) -> Message {
+        let document = OrchestratorItem {
+            instance_id: "i".to_owned(),
+            cause: number.to_string(),
+            visible_at: NOW + Duration::from_millis(number.into()),
+            ..OrchestratorItem::default()
+        };
+        let item = WorkItem::QueueMessage {
+            instance: "i".to_owned(),
+            name: "q".to_owned(),
+            data: String::new(),
+        };
+        Message::written(document, item, ETag::new("1"), seen_at).unwrap()
+    }
+
+    /// An instance without room for its events, and the time of the load that has found them.
+    fn full() -> (KnownInstance, Instant) {
+        let now = tokio::time::Instant::now();
+        let mut known = KnownInstance::default();
+        let attempt = Instances::attempt(&known, now.into_std());
+        let left = Left::Found {
+            messages: vec![event(1, now), event(2, now)],
+            complete_until: Some(NOW),
+            at: now,
+        };
+        known.mark_full(&attempt, ["q".to_owned()].into(), left);
+        (known, now.into_std())
+    }
+
+    #[test]
+    fn what_a_load_has_found_of_a_full_execution_is_not_searched_again() {
+        let (known, now) = full();
+        let until = now + MIN_UNFIT_BACKOFF;
+        assert_eq!(Instances::due(&known), Some(until));
+        let attempt = Instances::attempt(&known, until);
+        assert_eq!((attempt.search, attempt.unread_since), (false, Some(NOW)));
+        assert_eq!(attempt.messages.len(), 2);
+    }
+
+    #[test]
+    fn a_full_execution_is_searched_when_some_of_its_events_are_forgotten() {
+        let forget: [fn(&mut KnownInstance, Instant); 3] = [
+            |known, _| Instances::forget_polled(known),
+            |known, now| drop(Instances::evict_pending(known, now)),
+            |known, now| known.arrived(None, now),
+        ];
+        for (case, forget) in forget.into_iter().enumerate() {
+            let (mut known, now) = full();
+            forget(&mut known, now);
+            // Not at once, or a full memory would be filled again and again.
+            assert_eq!(Instances::due(&known), Some(now + MIN_UNFIT_BACKOFF));
+            assert!(Instances::attempt(&known, now).search, "{case}");
+        }
+    }
+
+    #[test]
+    fn an_incomplete_load_is_followed_by_another_at_once() {
+        let now = tokio::time::Instant::now();
+        let mut known = KnownInstance::default();
+        let left = Left::Found {
+            messages: Vec::new(),
+            complete_until: None,
+            at: now,
+        };
+        known.taken(&[], left, now.into_std());
+        assert_eq!(Instances::due(&known), Some(now.into_std()));
+        assert!(Instances::attempt(&known, now.into_std()).search);
+    }
+
+    /// An earlier message may be in the store: its write had no answer.
+    #[test]
+    fn a_locked_turn_takes_no_late_message_while_a_search_is_due() {
+        let seen = tokio::time::Instant::now();
+        let now = seen.into_std();
+        let mut known = KnownInstance::default();
+        known.note(event(1, seen), now, Some(now));
+        assert_eq!(known.late_messages(now, None).len(), 1);
+        known.search(now);
+        assert!(known.late_messages(now, None).is_empty());
     }
 
     #[test]

@@ -14,9 +14,10 @@ mod reservations;
 mod room;
 mod turn;
 mod turn_result;
+mod unfit;
 mod version;
 
-pub(crate) use attempt::{Attempt, Presence};
+pub(crate) use attempt::{Arrived, Attempt, Presence};
 pub(crate) use cache::{CachedInstance, History};
 pub(crate) use known::Instances;
 pub(crate) use message::{

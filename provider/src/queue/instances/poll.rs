@@ -6,8 +6,9 @@ use cdb_client::PhysicalPartitionId;
 use cdb_model::{Filter, Indexed, Patchable, Path, Query, Stored, Timestamp};
 use tokio::time::Instant;
 
-use super::known::{Instances, Readiness};
+use super::known::Instances;
 use super::message::Message;
+use super::unfit::Readiness;
 use crate::queue::Services;
 use crate::queue::local_queue::{LocalQueue, Work};
 use crate::queue::poll::{Noted, Poll, Polled, PolledQueue};

@@ -11,13 +11,14 @@ use duroxide::Event;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::attempt::Attempt;
+use super::attempt::{Arrived, Attempt};
 use super::cache::CachedInstance;
-use super::known::{Instances, KnownInstance, Readiness};
+use super::known::{Instances, KnownInstance};
 use super::message::{MAX_MESSAGES, Message, Parent, sort};
 use super::reservations::Reservations;
 use super::room::Room;
 use super::turn::{Left, Turn};
+use super::unfit::Readiness;
 use crate::config::CosmosDBProviderConfig;
 use crate::queue::local_queue::{Guard, LocalQueue, PollNumber, Won, Work as _};
 use crate::stored::Store;
@@ -246,8 +247,7 @@ impl InstanceQueue {
         }
         let (read_at, now) = (history.read_at, Instant::now().into_std());
         let due = self.read(&turn.instance.document.instance_id, |known| {
-            let knows_all = !known.lacks_some(now);
-            knows_all.then(|| known.due_messages(now, read_at))
+            Some(known.late_messages(now, read_at))
         });
         let taken = turn.messages.clone();
         let mut room = None;
@@ -271,7 +271,7 @@ impl InstanceQueue {
                 turn.messages.push(late.clone());
             }
         }
-        // Cancellations come first otherwise.
+        // A late one may be older than those of other processes. Of a held instance, cancellations come first.
         if turn.instance.document.held.is_none() {
             sort(&mut turn.messages);
         }
@@ -353,12 +353,23 @@ impl InstanceQueue {
         guard: Guard<'_, Instances>,
         attempt: &Attempt,
         queues: BTreeSet<String>,
+        left: Left,
     ) {
         guard.release(|known| {
-            known.mark_full(attempt, queues);
+            known.mark_full(attempt, queues, left);
             let mut last = self.held_until.lock();
             *last = (*last).max(Instances::due(known));
         });
+    }
+
+    /// Notes the messages that have come since all were known. Returns what is known then.
+    pub(crate) fn arrived(&self, instance_id: &str, arrived: Option<Arrived>) -> Option<Attempt> {
+        let key = instance_id.to_owned();
+        self.queue.with(|queue, now| {
+            queue.correct(&key, now, |known| known.arrived(arrived, now));
+            let known = queue.known(&key)?;
+            Some(Instances::attempt(known, now))
+        })
     }
 
     /// Returns whether instances may leave due messages in the store: their executions have no room

@@ -4,7 +4,7 @@
 //! `MAX_QUIESCENCE_ITERATIONS`). So an execution gets fewer, and the others stay in the store.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
@@ -116,17 +116,28 @@ impl<'a> Room<'a> {
 pub(super) struct Full {
     /// The queues of these events. An event of another queue may be awaited.
     queues: BTreeSet<String>,
-    /// The pause after which the instance is read again.
-    pub(super) pause: Duration,
+    pause: Duration,
+    /// When the instance is read again: another runtime may have made room.
+    pub(super) until: Instant,
 }
 
 impl Full {
-    /// Notes the queues of the events that are left. The pause doubles while the execution stays full.
-    pub(super) fn after(last: Option<Self>, queues: BTreeSet<String>) -> Self {
-        let pause = last.map_or(MIN_UNFIT_BACKOFF, |last| {
-            (last.pause * 2).min(MAX_UNFIT_BACKOFF)
-        });
-        Self { queues, pause }
+    /// Notes the queues of the events that are left. The pause doubles when it ends and the execution is
+    /// still full.
+    pub(super) fn after(last: Option<Self>, queues: BTreeSet<String>, now: Instant) -> Self {
+        let (pause, until) = match last {
+            Some(last) if last.until > now => (last.pause, last.until),
+            Some(last) => {
+                let pause = (last.pause * 2).min(MAX_UNFIT_BACKOFF);
+                (pause, now + pause)
+            }
+            None => (MIN_UNFIT_BACKOFF, now + MIN_UNFIT_BACKOFF),
+        };
+        Self {
+            queues,
+            pause,
+            until,
+        }
     }
 
     /// Returns whether events of this queue are left.
@@ -162,6 +173,20 @@ mod tests {
     fn admitted(history: &[Event], queue: &str) -> usize {
         let mut room = Room::before(history, &[]);
         (0..200).take_while(|_| room.admits(queue)).count()
+    }
+
+    #[test]
+    fn the_pause_of_a_full_execution_doubles_only_when_it_has_ended() {
+        let now = Instant::now();
+        let after = |last, now| Full::after(last, BTreeSet::new(), now);
+        let first = after(None, now).until;
+        assert_eq!(first, now + MIN_UNFIT_BACKOFF);
+        let early = after(Some(after(None, now)), now);
+        assert_eq!(early.until, first);
+        assert_eq!(
+            after(Some(early), first).until,
+            first + MIN_UNFIT_BACKOFF * 2
+        );
     }
 
     #[test]

@@ -24,8 +24,8 @@ pub(crate) enum Left {
     /// Those that a load has found, oldest first.
     Found {
         messages: Vec<Message>,
-        /// Whether there are no others.
-        is_complete: bool,
+        /// The time until which these are all; `None` if there may be others.
+        complete_until: Option<Timestamp>,
         /// When the load was sent.
         at: Instant,
     },
@@ -38,9 +38,9 @@ impl Left {
             Self::AsKnown => false,
             Self::Found {
                 messages,
-                is_complete,
+                complete_until,
                 ..
-            } => !is_complete || !messages.is_empty(),
+            } => complete_until.is_none() || !messages.is_empty(),
         }
     }
 }

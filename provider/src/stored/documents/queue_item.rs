@@ -4,7 +4,7 @@
 //! item.
 
 use cdb_coordination::Lockable;
-use cdb_model::{Document, Timestamp};
+use cdb_model::{Document, Fixed, Indexed, Path, Timestamp};
 use duroxide::ErrorDetails;
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
@@ -98,6 +98,9 @@ pub struct OrchestratorItem {
 }
 
 impl OrchestratorItem {
+    /// The time of the last write by the service, in seconds. Every container indexes it.
+    pub(crate) const WRITTEN_AT: Path<Self, u64, Indexed, Fixed> = Path::new("/_ts");
+
     /// Creates a message for the instance that `item` names.
     ///
     /// # Errors
