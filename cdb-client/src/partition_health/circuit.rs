@@ -55,6 +55,12 @@ impl Class {
     }
 }
 
+/// What a search sends.
+pub(super) const SEARCH: &[Class] = &[Class::Queries];
+
+/// What work in a logical partition sends.
+pub(super) const WORK: &[Class] = &[Class::Points, Class::Queries, Class::Writes];
+
 /// What is known of a physical partition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {

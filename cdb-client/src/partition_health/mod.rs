@@ -6,6 +6,9 @@
 //! do not answer, so that they delay only their own work.
 
 mod circuit;
+mod endpoints;
+mod signal;
+mod stall;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -16,7 +19,11 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 pub(crate) use self::circuit::Class;
-use self::circuit::{FIRST, Known, LONGEST};
+use self::circuit::{FIRST, Known, LONGEST, SEARCH, WORK};
+pub(crate) use self::endpoints::RangeEndpoints;
+use self::signal::Signal;
+use self::stall::{SENT, STALL, note_sent, note_stall};
+pub(crate) use self::stall::{refused_since, watch_stall};
 use crate::error::{Error, ErrorKind, Result};
 use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
 use crate::status::Status;
@@ -31,50 +38,6 @@ const GOES_ON: Duration = Duration::from_secs(10);
 
 /// The deadline of a read of a partition that has just refused one by 429.
 const REFUSED: Duration = Duration::from_millis(250);
-
-/// What a search sends.
-const SEARCH: &[Class] = &[Class::Queries];
-
-/// What work in a logical partition sends.
-const WORK: &[Class] = &[Class::Points, Class::Queries, Class::Writes];
-
-tokio::task_local! {
-    /// The time since which the innermost [`watch_stall`] of this task gets only refusals, and the class
-    /// of its request.
-    static STALL: Cell<Option<(Class, Instant)>>;
-
-    /// The time since which the innermost [`watch_stall`] of this task waits for the answer to a request.
-    static SENT: Cell<Option<Instant>>;
-}
-
-/// Notes that the work of this task waits for an answer, or has got one.
-fn note_sent(is_open: bool) {
-    let _no_work = SENT.try_with(|sent| {
-        let since = sent.get().filter(|_| is_open);
-        sent.set(since.or(is_open.then(Instant::now)));
-    });
-}
-
-/// Notes an answer for the work of this task. Requests outside of work note nothing.
-fn note_stall(class: Class, is_refused: bool) {
-    let _no_work = STALL.try_with(|stall| {
-        let since = stall.get().filter(|_| is_refused);
-        let begins = is_refused.then(|| (class, Instant::now()));
-        stall.set(since.or(begins));
-    });
-}
-
-/// Returns since when the work of this task is refused.
-pub(crate) fn refused_since() -> Option<Instant> {
-    let stall = STALL.try_with(Cell::get).ok().flatten();
-    stall.map(|(_, since)| since)
-}
-
-/// Awaits work of which [`PartitionHealth::stalled`] tells whether it is throttled.
-pub(crate) async fn watch_stall<T>(work: impl Future<Output = T>) -> T {
-    let work = SENT.scope(Cell::new(None), work);
-    STALL.scope(Cell::new(None), work).await
-}
 
 /// Which physical partitions of a container answer.
 ///
@@ -94,25 +57,6 @@ pub struct PartitionHealth {
     endpoints: Mutex<HashMap<PhysicalPartitionId, RangeEndpoints>>,
     /// Whether a partition has failed again since the partitions were listed.
     is_doubtful: AtomicBool,
-}
-
-/// The regions of a physical partition, as far as they differ from those of the account.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct RangeEndpoints {
-    /// The endpoint of the region that has its writes. `None` for the account's write region.
-    pub writes: Option<Arc<str>>,
-    /// The endpoint of the last request without an answer, and the time.
-    silent: Option<(Arc<str>, Instant)>,
-}
-
-/// What the end of a request says about its partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Signal {
-    Answer,
-    /// The partition answers that it has no throughput left.
-    Throttled,
-    Failure,
-    Nothing,
 }
 
 impl PartitionHealth {
@@ -539,14 +483,6 @@ impl Watch<'_> {
     }
 }
 
-impl RangeEndpoints {
-    /// Whether requests prefer other regions to this one.
-    pub(crate) fn avoids(&self, endpoint: &Arc<str>, now: Instant) -> bool {
-        let silent = self.silent.as_ref();
-        silent.is_some_and(|(silent, since)| silent == endpoint && now - *since < LONGEST)
-    }
-}
-
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
         let patience = self.health.patience(&self.range, self.class);
@@ -556,27 +492,6 @@ impl Drop for Watch<'_> {
         };
         if !self.is_over && is_silent {
             self.note(Signal::Failure);
-        }
-    }
-}
-
-impl Signal {
-    /// Returns what a status says. A throttled partition has answered, and so has one that was split.
-    fn of_status(status: Status) -> Self {
-        match status {
-            Status::RANGE_GONE => Self::Answer,
-            status if status.code == 429 => Self::Throttled,
-            status if matches!(status.code, 408 | 410 | 500..=599) => Self::Failure,
-            _ => Self::Answer,
-        }
-    }
-
-    /// Returns what an error says.
-    fn of(error: &Error) -> Self {
-        match error.status() {
-            Some(status) => Self::of_status(status),
-            None if error.kind() == ErrorKind::Unavailable => Self::Failure,
-            None => Self::Nothing,
         }
     }
 }
