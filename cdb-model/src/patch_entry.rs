@@ -43,8 +43,11 @@ use crate::scalar::{Ordered, Scalar};
 pub struct EntryPath<D, V, M> {
     map: &'static str,
     name: String,
-    marker: PhantomData<fn() -> (D, V, M)>,
+    marker: Marker<D, V, M>,
 }
+
+/// The types of a path. A path has no values of them.
+type Marker<D, V, M> = PhantomData<fn() -> (D, V, M)>;
 
 impl<D, V, I, M> Path<D, BTreeMap<String, V>, I, M> {
     /// Returns the path of an entry, which need not exist.

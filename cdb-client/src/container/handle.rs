@@ -196,17 +196,16 @@ impl<C: Container> ContainerClient<C> {
         key: &PartitionKey,
         work: impl Future<Output = T>,
     ) -> Result<T, Duration> {
-        match self.backoff_of(key) {
-            Some(backoff) => Err(backoff),
-            None => {
-                let late = Late::IsAwaited;
-                self.context.while_answering(key, REFUSED, late, work).await
-            }
+        if let Some(backoff) = self.backoff_of(key) {
+            return Err(backoff);
         }
+        let late = Late::IsAwaited;
+        self.context.while_answering(key, REFUSED, late, work).await
     }
 
     /// As [`while_answering`](Self::while_answering), without a look at the backoff, and until the work
-    /// was throttled for as long as `refused`, or a request of it had no answer for a second. Borrowed work can go on afterwards.
+    /// was throttled for as long as `refused`, or a request of it had no answer for a second. Borrowed work can
+    /// go on afterwards.
     ///
     /// # Errors
     /// Returns the rest of the partition's backoff as soon as the partition does not answer or throttles

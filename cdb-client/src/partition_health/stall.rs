@@ -40,6 +40,7 @@ pub(crate) fn refused_since() -> Option<Instant> {
 
 /// Awaits work of which [`PartitionHealth::stalled`](super::PartitionHealth::stalled) tells whether it is throttled.
 pub(crate) async fn watch_stall<T>(work: impl Future<Output = T>) -> T {
-    let work = SENT.scope(Cell::new(None), work);
+    // Boxed, so that the futures of callers stay small.
+    let work = Box::pin(SENT.scope(Cell::new(None), work));
     STALL.scope(Cell::new(None), work).await
 }

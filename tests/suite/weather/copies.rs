@@ -109,8 +109,21 @@ async fn copied(after: Duration, seed: u64, share: f64, runtimes: u64) -> Vec<St
     // All copies have arrived.
     sleep(after + SECOND * 10).await;
     emulator.clear_faults();
+    wrong.extend(doubled(&backend, &ids, &counts).await);
+    let copies: usize = networks.iter().map(Rules::copied).sum();
+    println!("{after:?}, seed {seed}, {share}, {runtimes} runtimes, {copies} copies: {wrong:?}");
+    for runtime in running {
+        runtime.shutdown(Some(0)).await;
+    }
+    backend.stop().await;
+    wrong
+}
+
+/// Returns what has happened more than once, or never.
+async fn doubled(backend: &Backend, ids: &[String], counts: &Counts) -> Vec<String> {
+    let mut wrong = Vec::new();
     let reader = backend.provider_with(defaults).await;
-    for id in &ids {
+    for id in ids {
         for execution in [1, 2] {
             let history = reader.read_with_execution(id, execution).await;
             let history = history.expect("a history");
@@ -131,12 +144,6 @@ async fn copied(after: Duration, seed: u64, share: f64, runtimes: u64) -> Vec<St
     if counts.len() != 36 || counts.values().any(|count| *count != 1) {
         wrong.push(format!("{counts:?}"));
     }
-    let copies: usize = networks.iter().map(Rules::copied).sum();
-    println!("{after:?}, seed {seed}, {share}, {runtimes} runtimes, {copies} copies: {wrong:?}");
-    for runtime in running {
-        runtime.shutdown(Some(0)).await;
-    }
-    backend.stop().await;
     wrong
 }
 

@@ -8,11 +8,11 @@ use tokio::time::sleep;
 
 use super::network::What;
 use super::site::Site;
-use crate::network::{ANY, Kind, QUERY, READ, WRITE};
+use crate::network::{ANY, Kind, WRITE};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
-pub(super) const WRITES: &[OperationKind] = &[
+const WRITES: &[OperationKind] = &[
     OperationKind::Create,
     OperationKind::Replace,
     OperationKind::Upsert,
@@ -21,8 +21,6 @@ pub(super) const WRITES: &[OperationKind] = &[
     OperationKind::Batch,
     OperationKind::Bulk,
 ];
-const READS: &[OperationKind] = &[OperationKind::Read];
-const QUERIES: &[OperationKind] = &[OperationKind::Query];
 
 #[derive(Clone)]
 struct Case {
@@ -64,6 +62,19 @@ impl Case {
         self
     }
 
+    fn fall_ill(&self, site: &Site) {
+        for (kinds, share, effect) in &self.refused {
+            let fault = Fault::with_probability(effect.clone(), *share);
+            let fault = kinds.iter().fold(fault, |fault, kind| fault.on(*kind));
+            let sick = self.sick.iter();
+            site.emulator()
+                .inject(sick.fold(fault, |fault, range| fault.on_partition(*range)));
+        }
+        for (kind, share, what) in &self.late {
+            site.rules.add(self.sick, &site.all, *kind, *share, *what);
+        }
+    }
+
     /// Returns the violations.
     async fn run(&self) -> Vec<String> {
         let Some(site) = Site::open(self.runtimes, self.concurrency, self.seed).await else {
@@ -82,19 +93,7 @@ impl Case {
             let queued = site.client.enqueue_event(&*pair[0], "Orders", "x").await;
             queued.expect("it is queued");
         }
-        for (kinds, share, effect) in &self.refused {
-            let mut fault = Fault::with_probability(effect.clone(), *share);
-            for kind in *kinds {
-                fault = fault.on(*kind);
-            }
-            for range in self.sick {
-                fault = fault.on_partition(*range);
-            }
-            site.emulator().inject(fault);
-        }
-        for (kind, share, what) in &self.late {
-            site.rules.add(self.sick, &site.all, *kind, *share, *what);
-        }
+        self.fall_ill(&site);
         let longest = site.probe(&site.outside(self.sick), 10).await;
         sleep(self.fault_for).await;
         let mut own: Vec<String> = busy.to_vec();
@@ -117,6 +116,16 @@ impl Case {
             "{}: {longest:?}; own {before}/{total} and {events} events before recovery, all {recovery:?} after",
             self.name
         );
+        site.close().await;
+        self.broken(longest, before, recovery)
+    }
+
+    fn broken(
+        &self,
+        longest: impl IntoIterator<Item = (&'static str, Duration)>,
+        before: usize,
+        recovery: Option<Duration>,
+    ) -> Vec<String> {
         let mut broken = Vec::new();
         let silent = self
             .late
@@ -136,56 +145,16 @@ impl Case {
         if share <= 0.9 && !silent && before == 0 && !self.fault_for.is_zero() {
             broken.push(format!("{}: its own work starves", self.name));
         }
-        site.close().await;
         broken
     }
 }
 
 async fn run_all(cases: Vec<Case>) {
     let mut broken = Vec::new();
-    let only = std::env::var("CASE").unwrap_or_default();
     for case in cases {
-        if case.name.contains(&only) {
-            broken.extend(case.run().await);
-        }
+        broken.extend(case.run().await);
     }
     assert!(broken.is_empty(), "{}", broken.join("\n"));
-}
-
-const KINDS: [(&str, &[&[OperationKind]]); 7] = [
-    ("writes", &[WRITES]),
-    ("reads", &[READS]),
-    ("queries", &[QUERIES]),
-    ("writes+reads", &[WRITES, READS]),
-    ("writes+queries", &[WRITES, QUERIES]),
-    ("reads+queries", &[READS, QUERIES]),
-    ("all", &[WRITES, READS, QUERIES]),
-];
-
-fn refusals(
-    sick: &'static [&'static str],
-    runtimes: usize,
-    shares: &[f64],
-    effects: &[(&str, Effect)],
-) -> Vec<Case> {
-    let mut cases = Vec::new();
-    for (name, kinds) in KINDS {
-        for &share in shares {
-            for (effect_name, effect) in effects {
-                let title =
-                    format!("{runtimes} runtimes, {sick:?}, {share} of {name}, {effect_name}");
-                let mut case = Case::new(title);
-                case.sick = sick;
-                case.runtimes = runtimes;
-                case.fault_for = MS(20_000);
-                for kinds in kinds {
-                    case = case.refuse(kinds, share, effect.clone());
-                }
-                cases.push(case);
-            }
-        }
-    }
-    cases
 }
 
 /// The workers of the runtime would run activities of the sick partition one after the other, two seconds
@@ -219,193 +188,6 @@ async fn a_partition_with_slow_writes_delays_only_its_own_instances() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "a search of minutes"]
-async fn none() {
-    for runtimes in [1, 3] {
-        let mut case = Case::new(format!("{runtimes} none"));
-        case.runtimes = runtimes;
-        run_all(vec![case]).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-#[ignore = "a search of minutes"]
-async fn throttled() {
-    let effects = [
-        ("429 50 ms", Effect::throttled(MS(50))),
-        ("429 1 s", Effect::throttled(MS(1_000))),
-    ];
-    run_all(refusals(&["3"], 1, &[0.5, 0.8, 0.95, 1.0], &effects)).await;
-}
-
-#[tokio::test(start_paused = true)]
-#[ignore = "a search of minutes"]
-async fn unavailable() {
-    let effects = [
-        ("503", Effect::error(503, 0)),
-        ("410", Effect::error(410, 1007)),
-        ("429 5 s", Effect::throttled(MS(5_000))),
-    ];
-    run_all(refusals(&["3"], 1, &[0.6, 0.9, 1.0], &effects)).await;
-}
-
-#[tokio::test(start_paused = true)]
-#[ignore = "a search of minutes"]
-async fn two_of_eight() {
-    let effects = [
-        ("429 200 ms", Effect::throttled(MS(200))),
-        ("503", Effect::error(503, 0)),
-    ];
-    run_all(refusals(&["3", "6"], 1, &[0.5, 0.9, 1.0], &effects)).await;
-}
-
-#[tokio::test(start_paused = true)]
-#[ignore = "a search of minutes"]
-async fn several_runtimes() {
-    let effects = [
-        ("429 200 ms", Effect::throttled(MS(200))),
-        ("503", Effect::error(503, 0)),
-    ];
-    run_all(refusals(&["3", "6"], 3, &[0.7, 0.95, 1.0], &effects)).await;
-}
-
-#[tokio::test(start_paused = true)]
-#[ignore = "a search of minutes"]
-async fn late() {
-    let mut cases = Vec::new();
-    for sick in [&["3"][..], &["3", "6"]] {
-        for runtimes in [1, 3] {
-            for (name, kind) in [
-                ("writes", WRITE),
-                ("reads", READ),
-                ("queries", QUERY),
-                ("all", ANY),
-            ] {
-                for delay in [500, 2_000, 6_000] {
-                    for share in [0.5, 1.0] {
-                        let title = format!(
-                            "{runtimes} runtimes, {sick:?}, {share} of {name} late by {delay}"
-                        );
-                        let mut case = Case::new(title);
-                        case.sick = sick;
-                        case.runtimes = runtimes;
-                        case.fault_for = MS(20_000);
-                        cases.push(case.late(kind, share, What::AnsweredLate(MS(delay))));
-                    }
-                }
-            }
-        }
-    }
-    run_all(cases).await;
-}
-
-#[tokio::test(start_paused = true)]
-#[ignore = "a search of minutes"]
-async fn silent() {
-    let mut cases = Vec::new();
-    for sick in [&["3"][..], &["3", "6"]] {
-        for runtimes in [1, 3] {
-            for (name, kind) in [
-                ("writes", WRITE),
-                ("reads", READ),
-                ("queries", QUERY),
-                ("all", ANY),
-            ] {
-                for share in [0.3, 0.7, 1.0] {
-                    let title = format!("{runtimes} runtimes, {sick:?}, {share} of {name} silent");
-                    let mut case = Case::new(title);
-                    case.sick = sick;
-                    case.runtimes = runtimes;
-                    case.fault_for = MS(20_000);
-                    cases.push(case.late(kind, share, What::Silent));
-                }
-            }
-        }
-    }
-    run_all(cases).await;
-}
-
-#[tokio::test(start_paused = true)]
-#[ignore = "a search of minutes"]
-async fn late_and_refused() {
-    let mut cases = Vec::new();
-    for (name, kinds) in KINDS {
-        for (late, kind) in [
-            ("writes", WRITE),
-            ("reads", READ),
-            ("queries", QUERY),
-            ("all", ANY),
-        ] {
-            for (share, delay) in [(0.5, 1_000), (0.9, 300), (1.0, 1_500)] {
-                for sick in [&["3"][..], &["3", "6"]] {
-                    let title =
-                        format!("{sick:?}, {share} of {name} refused, {late} late by {delay}");
-                    let mut case = Case::new(title);
-                    case.sick = sick;
-                    case.fault_for = MS(20_000);
-                    for kinds in kinds {
-                        case = case.refuse(kinds, share, Effect::throttled(MS(100)));
-                    }
-                    cases.push(case.late(kind, 1.0, What::AnsweredLate(MS(delay))));
-                }
-            }
-        }
-    }
-    run_all(cases).await;
-}
-
-#[tokio::test(start_paused = true)]
-#[ignore = "a search of minutes"]
-async fn one_dispatcher() {
-    let mut cases = refusals(
-        &["3"],
-        1,
-        &[0.5, 0.9, 1.0],
-        &[("429 100 ms", Effect::throttled(MS(100)))],
-    );
-    for case in &mut cases {
-        case.concurrency = (1, 1);
-        case.name.push_str(" one dispatcher");
-    }
-    for (name, kind) in [
-        ("writes", WRITE),
-        ("reads", READ),
-        ("queries", QUERY),
-        ("all", ANY),
-    ] {
-        for delay in [500, 3_000] {
-            let mut case = Case::new(format!("{name} late by {delay}, one dispatcher"));
-            case.concurrency = (1, 1);
-            case.fault_for = MS(20_000);
-            cases.push(case.late(kind, 1.0, What::AnsweredLate(MS(delay))));
-        }
-        let mut case = Case::new(format!("{name} silent, one dispatcher"));
-        case.concurrency = (1, 1);
-        case.fault_for = MS(20_000);
-        cases.push(case.late(kind, 1.0, What::Silent));
-    }
-    run_all(cases).await;
-}
-
-#[tokio::test(start_paused = true)]
-#[ignore = "a search of minutes"]
-async fn six_dispatchers() {
-    let effects = [
-        ("429 100 ms", Effect::throttled(MS(100))),
-        ("503", Effect::error(503, 0)),
-    ];
-    let mut cases = refusals(&["3", "6"], 1, &[0.5, 0.9, 1.0], &effects);
-    for case in &mut cases {
-        case.concurrency = (6, 6);
-        case.sick_count = 40;
-        case.name.push_str(" six dispatchers");
-    }
-    run_all(cases).await;
-}
-
-/// Point reads are answered, so that the partition counts as slow, and the locks of first turns hold all
-/// dispatchers.
-#[tokio::test(start_paused = true)]
 #[ignore = "a write without an answer holds its dispatcher for up to 30 s while point reads are answered"]
 async fn a_partition_that_answers_no_writes_delays_only_its_own_instances() {
     run_all(vec![Case::new("all writes silent").late(
@@ -432,7 +214,7 @@ async fn a_partition_that_loses_a_third_of_requests_delays_only_its_own_instance
 #[tokio::test(start_paused = true)]
 #[ignore = "a round of deliveries waits up to 5 s for a partition that answers by 503"]
 async fn a_partition_that_answers_some_writes_by_503_delays_no_children_elsewhere() {
-    let effects = [("503", Effect::error(503, 0))];
-    let cases = refusals(&["3", "6"], 3, &[0.7], &effects);
-    run_all(cases.into_iter().take(1).collect()).await;
+    let mut case = Case::new("0.7 of writes of two partitions by 503");
+    (case.sick, case.runtimes, case.fault_for) = (&["3", "6"], 3, MS(20_000));
+    run_all(vec![case.refuse(WRITES, 0.7, Effect::error(503, 0))]).await;
 }

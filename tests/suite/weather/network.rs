@@ -16,14 +16,10 @@ use crate::silence::Silence;
 /// What happens to a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
-    /// It arrives only after this time.
-    ArrivesLate(Duration),
     /// Its answer arrives only after this time.
     AnsweredLate(Duration),
     /// It is not sent and gets no answer.
     Silent,
-    /// It takes effect and its answer never arrives.
-    AnswerLost,
     /// A copy of it arrives after this time if it was refused by 429 or 503.
     CopiedWhenRefused(Duration),
 }
@@ -42,8 +38,6 @@ struct Inner {
     rules: Vec<Rule>,
     random: u64,
     copied: usize,
-    sent: usize,
-    listings: usize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -113,20 +107,9 @@ impl Rules {
         self.inner().copied
     }
 
-    /// All requests, and the listings of physical partitions, since the last call.
-    pub(super) fn take_counts(&self) -> (usize, usize) {
-        let mut inner = self.inner();
-        (
-            std::mem::take(&mut inner.sent),
-            std::mem::take(&mut inner.listings),
-        )
-    }
-
     /// What happens to a request.
     fn next(&self, request: &HttpRequest) -> Vec<What> {
         let mut inner = self.inner();
-        inner.sent += 1;
-        inner.listings += usize::from(request.url.ends_with("pkranges"));
         let rules = inner.rules.clone();
         let mut found = Vec::new();
         for rule in rules {
@@ -137,7 +120,8 @@ impl Rules {
             inner.random ^= inner.random << 13;
             inner.random ^= inner.random >> 7;
             inner.random ^= inner.random << 17;
-            let drawn = (inner.random >> 11) as f64 / (1u64 << 53) as f64;
+            let drawn = u32::try_from(inner.random >> 32).unwrap_or(u32::MAX);
+            let drawn = f64::from(drawn) / f64::from(u32::MAX);
             if drawn < rule.share {
                 found.push(rule.what);
             }
@@ -168,24 +152,21 @@ impl Transport for Ruled {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
         let happens = self.rules.next(&request);
         for what in &happens {
-            match *what {
-                What::ArrivesLate(delay) => tokio::time::sleep(delay).await,
-                What::Silent => std::future::pending().await,
-                _ => {}
+            if matches!(what, What::Silent) {
+                std::future::pending::<()>().await;
             }
         }
         let answer = self.time.send(request.clone()).await;
         for what in happens {
             match what {
                 What::AnsweredLate(delay) => tokio::time::sleep(delay).await,
-                What::AnswerLost => std::future::pending().await,
                 What::CopiedWhenRefused(after) => {
                     let refused = |answer: &HttpResponse| matches!(answer.status, 429 | 503);
                     if answer.as_ref().is_ok_and(refused) {
                         self.copy(&request, after);
                     }
                 }
-                _ => {}
+                What::Silent => {}
             }
         }
         answer

@@ -42,7 +42,7 @@ pub(super) async fn send(
     if creates {
         match container.run(lease.create()).await {
             Err(error) if error.is_conflict() => {}
-            created => return created.map(|_| LeaseAnswer::Written),
+            written => return written.map(|_| LeaseAnswer::Written),
         }
     }
     match container.run(patch).await {

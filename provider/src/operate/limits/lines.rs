@@ -119,11 +119,11 @@ fn patch_of(patch: &protocol::Patch) -> Patch<LimitedKey> {
 fn when(patch: Patch<LimitedKey>, condition: &Condition) -> Patch<LimitedKey> {
     match condition {
         Condition::Equals(field, value) => match place(field) {
-            Place::Number(path) => patch.when_eq(path, *value),
+            Place::Number(number) => patch.when_eq(number, *value),
             Place::Entry(entry) => patch.when_entry_eq(&entry, *value),
         },
         Condition::AtLeast(field, value) => match place(field) {
-            Place::Number(path) => patch.when_ge(path, *value),
+            Place::Number(number) => patch.when_ge(number, *value),
             Place::Entry(entry) => patch.when_entry_ge(&entry, *value),
         },
         Condition::TatBelow(value) => patch.when_lt(LimitedKey::NEXT_START, *value),
@@ -134,11 +134,11 @@ fn when(patch: Patch<LimitedKey>, condition: &Condition) -> Patch<LimitedKey> {
 fn change(patch: Patch<LimitedKey>, operation: &Operation) -> Patch<LimitedKey> {
     match operation {
         Operation::Add(field, by) => match place(field) {
-            Place::Number(path) => patch.incr(path, *by),
+            Place::Number(number) => patch.incr(number, *by),
             Place::Entry(entry) => patch.incr_entry(&entry, *by),
         },
         Operation::Set(field, to) => match place(field) {
-            Place::Number(path) => patch.set(path, *to),
+            Place::Number(number) => patch.set(number, *to),
             Place::Entry(entry) => patch.set_entry(&entry, *to),
         },
         Operation::SetBy(id, seq) => patch

@@ -3,9 +3,8 @@
 //! The decisions are those of [`protocol`](crate::queue::limits::protocol). A request without an answer after a while
 //! counts as lost: the protocol finds out whether it was applied.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use cdb_client::Error as ClientError;
+use cdb_coordination::name_hash;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -141,11 +140,7 @@ fn look_at_leases(services: &Services) {
     }
     let now = services.store.now();
     // In another order at each time and in each process.
-    suspects.sort_by_cached_key(|id| {
-        let mut hasher = DefaultHasher::new();
-        (id, &by, now).hash(&mut hasher);
-        hasher.finish()
-    });
+    suspects.sort_by_cached_key(|id| name_hash(&format!("{id} {by} {now}")));
     suspects.truncate(MAX_SUSPECTS);
     services.spawn(|services| async move {
         for id in suspects {

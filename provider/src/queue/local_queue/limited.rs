@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::limiter::{Key, Selected};
 use super::queue::Queue;
-use super::slot::{PollNumber, Rank, Work};
+use super::slot::{PollNumber, Rank, Slot, Work};
 use crate::queue::limits::protocol::{Message, Reply, RuntimeId, Time, Usage};
 use crate::stored::documents::{Labels, Rule};
 
@@ -160,7 +160,7 @@ impl<W: Work> Queue<W> {
     /// Returns for how long an item may be locked: a limited one not beyond the lease of this process.
     pub(crate) fn lock_time(&mut self, key: &W::Key, lock: Duration, now: Instant) -> Duration {
         let slot = self.slots.get(key);
-        if slot.is_some_and(|slot| slot.is_limited()) {
+        if slot.is_some_and(Slot::is_limited) {
             self.limiter.lock_time(lock, now)
         } else {
             lock

@@ -7,11 +7,10 @@
 //! The order is priority, then the tag of the fair share, then age: weighted fair queuing.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cdb_coordination::Runs;
+use cdb_coordination::{Runs, name_hash};
 
 use crate::queue::limits::protocol::{
     self, ItemId, Message, Origin, Reply, Runtime, Share, Turns, Usage, Waiting, acquisition_order,
@@ -102,7 +101,7 @@ impl<K: Clone> Limiter<K> {
         let (now, time) = self.clock;
         match at.checked_duration_since(now) {
             Some(later) => time + later,
-            None => time.saturating_sub(now - at),
+            None => time.saturating_sub(now.saturating_duration_since(at)),
         }
     }
 
@@ -110,7 +109,7 @@ impl<K: Clone> Limiter<K> {
         let (now, time) = self.clock;
         match at.checked_sub(time) {
             Some(later) => now.checked_add(later).unwrap_or(now),
-            None => now.checked_sub(time - at).unwrap_or(now),
+            None => now.checked_sub(time.saturating_sub(at)).unwrap_or(now),
         }
     }
 
@@ -182,8 +181,6 @@ impl<K: Clone> Limiter<K> {
         } else {
             Origin::Own
         };
-        let mut hasher = DefaultHasher::new();
-        (self.runtime.id(), item).hash(&mut hasher);
         let waiting = Waiting {
             item,
             keys: selected.keys.clone(),
@@ -191,7 +188,7 @@ impl<K: Clone> Limiter<K> {
             tag: arrival.tag,
             due: arrival.due,
             origin,
-            spread: hasher.finish(),
+            spread: name_hash(&format!("{} {item}", self.runtime.id())),
         };
         self.runtime.add(&waiting, &selected.limits);
         self.items.insert(item, key.clone());

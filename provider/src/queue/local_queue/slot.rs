@@ -379,8 +379,8 @@ impl<W: Work> Slot<W> {
         now: Instant,
     ) {
         let counts = self.counts();
-        let limited = self.selected.clone().filter(|it| it.is_limited());
-        if let Some(selected) = limited.filter(|_| counts != self.is_counted) {
+        let selected = self.selected.clone().filter(|it| it.is_limited());
+        if let Some(selected) = selected.filter(|_| counts != self.is_counted) {
             self.is_counted = counts;
             let arrival = self.arrive(sequence);
             if counts {

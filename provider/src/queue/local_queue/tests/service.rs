@@ -53,8 +53,7 @@ impl Service {
 
     fn answer(&mut self, key: &Key, request: &Request) -> Answer {
         let line = match (request, self.lines.get(key)) {
-            (Request::Create(line), None) => line.clone(),
-            (Request::Read, Some(line)) => line.clone(),
+            (Request::Create(line), None) | (Request::Read, Some(line)) => line.clone(),
             (Request::Patch(patch), Some(line)) => match patched(line.clone(), patch) {
                 Some(line) => line,
                 None => return Answer::Refused,
