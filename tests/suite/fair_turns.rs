@@ -64,7 +64,9 @@ async fn limits_select_activities_by_a_label_that_the_program_derives_from_the_i
     let orchestrations = OrchestrationRegistry::builder()
         .register("Order", order)
         .build();
-    set(&env.provider, "tenant=acme", |rule| rule.running(0)).await;
+    // A pause of the label alone would keep the instances from beginning.
+    let select = "activity=*,tenant=acme";
+    set(&env.provider, select, |rule| rule.running(0)).await;
     let outside = env
         .provider
         .enqueue_for_worker(activity_of("acme:order-1", 2, None));

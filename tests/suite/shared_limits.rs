@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::{Priority, Rule};
+use cdb_provider::{CosmosDBProvider, InstanceLabel};
 use cdb_tests::Backend;
 use duroxide::Event;
 use duroxide::providers::{Provider as _, WorkItem};
@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::fair_work::{Seen, rule, set, work_off_within};
 use crate::harness::next_turn;
 use crate::network::{ANY, Network};
-use crate::several::{enqueue, start};
+use crate::several::{ack, enqueue, event, start};
 use crate::work_items::{activity_of, metadata_of, started};
 
 const KNOWN_WITHIN: Duration = Duration::from_secs(12);
@@ -326,5 +326,46 @@ async fn equal_weights_get_equal_shares_of_a_limit() {
     let bobs = first.filter(|(tag, _)| tag == "bob").count();
     println!("{bobs} of 60 are of bob");
     assert!((27..=33).contains(&bobs), "{bobs}");
+    backend.stop().await;
+}
+
+fn tenant() -> InstanceLabel {
+    InstanceLabel::new("tenant", |id| Some(id.split_once(':')?.0.to_owned()))
+}
+
+/// Returns the instance of the next turn, which is committed; `None` if there is none for a while.
+async fn turn(runtime: &CosmosDBProvider) -> Option<String> {
+    let turn = next_turn(runtime, Duration::from_secs(30));
+    let turn = tokio::time::timeout(Duration::from_secs(20), turn).await;
+    let (item, token, _) = turn.ok()?;
+    ack(runtime, &item, &token).await;
+    Some(item.instance)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_of_zero_of_a_label_keeps_new_instances_from_beginning() {
+    let backend = Backend::start_simulated_with(|config| config.labels = vec![tenant()]).await;
+    let runtime = backend.provider().await;
+    enqueue(&runtime, start("acme:old")).await;
+    assert_eq!(turn(&runtime).await.as_deref(), Some("acme:old"));
+    let rule = rule("tenant=acme").running(0);
+    let select = rule.select.clone();
+    set(&runtime, rule).await;
+    enqueue(&runtime, start("acme:new")).await;
+    enqueue(&runtime, start("bob:new")).await;
+    enqueue(&runtime, event("acme:old")).await;
+    let mut turns = vec![turn(&runtime).await, turn(&runtime).await];
+    turns.sort();
+    assert_eq!(
+        turns.iter().flatten().collect::<Vec<_>>(),
+        ["acme:old", "bob:new"]
+    );
+    assert_eq!(turn(&runtime).await, None);
+    // Another process has read the limit when it opened the container, and finds the instance by its polls.
+    let other = backend.provider().await;
+    assert_eq!(turn(&other).await, None);
+    let removed = runtime.remove_limit(&select, "ada").await;
+    removed.expect("it exists");
+    assert_eq!(turn(&runtime).await.as_deref(), Some("acme:new"));
     backend.stop().await;
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use cdb_emulator::{Emulator, OperationKind};
 use cdb_provider::client::{Bootstrap, CosmosClient, MasterKey};
-use cdb_provider::documents::{NEVER, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey};
+use cdb_provider::documents::{NEVER, Rule, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey};
 use cdb_provider::model::{
     Container, ContainerDefinition, DecodeError, DefaultTtl, Document as _, DocumentShape,
 };
@@ -393,6 +393,25 @@ async fn a_container_of_a_newer_form_is_refused() {
         "{refused}"
     );
     assert!(refused.contains("supports up to 4"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_container_whose_limits_an_earlier_version_set_keeps_its_rules() {
+    let emulator = started().await;
+    let provider = open(&emulator).await;
+    let rule = Rule::new("tenant=*".parse().expect("it is valid")).running(3);
+    let set = provider.set_limit(rule.clone(), "ada").await;
+    set.expect("it is set");
+    let container = provider.container();
+    let former = Schema::current(container.now()).with_limits();
+    container.run(former.upsert()).await.expect("it is written");
+    let opened = open(&emulator).await;
+    let limits = opened.limits().await.expect("a read");
+    assert_eq!(limits.expect("they are kept").rules, [rule]);
+    let key = SchemaKey::new(SCHEMA_PARTITION);
+    let schema = container.read(&key).await.expect("a read");
+    let schema = schema.expect("it is there").document;
+    assert!(schema.has_permits(), "{schema:?}");
 }
 
 #[tokio::test]

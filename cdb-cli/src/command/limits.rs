@@ -122,6 +122,7 @@ pub(crate) async fn run(
                 would: Some("set"),
                 limits: planned,
                 keys: LimitedKeys::default(),
+                without_activities: Vec::new(),
                 ..limits::read(&orchestrations).await?
             };
             console.answer(&list)?;
@@ -138,6 +139,7 @@ pub(crate) async fn run(
                 would: Some("remove"),
                 limits: planned,
                 keys: LimitedKeys::default(),
+                without_activities: Vec::new(),
                 ..limits::read(&orchestrations).await?
             };
             console.answer(&list)?;

@@ -20,7 +20,8 @@ use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::{counted, short};
 use crate::time::span;
-use crate::view::limited_keys::LimitedKeys;
+use crate::view::limited_keys::{self, LimitedKeys};
+use crate::view::limits::no_activities;
 use crate::view::lock::locked_until;
 use crate::view::unstarted::{MAX_BACKOFF, Unstarted};
 use crate::view::{members, queues, unstarted};
@@ -69,6 +70,7 @@ pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Findi
     if let Some(limited) = &queues.limited {
         findings.extend(paused(limited, queues.now));
     }
+    findings.extend(idle_limits(orchestrations).await?);
     findings.extend(membership(container).await?);
     findings.extend(unknown(&unstarted::read(orchestrations).await?));
     let stuck = [
@@ -183,6 +185,19 @@ fn paused(limited: &LimitedKeys, now: Timestamp) -> Vec<Finding> {
         })
     });
     forgotten.collect()
+}
+
+/// Names the limits that select no activity: their selectors may be misspelled.
+async fn idle_limits(orchestrations: &Orchestrations) -> Result<Vec<Finding>, Failure> {
+    let Some(limits) = orchestrations.provider.limits().await? else {
+        return Ok(Vec::new());
+    };
+    let idle = limited_keys::without_activities(orchestrations, &limits).await?;
+    let findings = idle.iter().map(|rule| Finding {
+        remedy: Some("compare its names and values with those of {cdb} queues".to_owned()),
+        ..Finding::ok("limits", no_activities(&rule.select))
+    });
+    Ok(findings.collect())
 }
 
 /// Reports the orchestrations that instances wait for and that no runtime has registered.

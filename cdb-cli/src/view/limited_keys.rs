@@ -162,6 +162,33 @@ fn count_waiting(
     unlimited
 }
 
+/// Returns the rules that select no activity, as far as is known: none that waits or runs, of the first 1,000, and none
+/// that has used a limit within the last hour.
+pub(crate) async fn without_activities(
+    orchestrations: &Orchestrations,
+    limits: &Limits,
+) -> Result<Vec<Rule>, Failure> {
+    if limits.rules.is_empty() {
+        return Ok(Vec::new());
+    }
+    let container = &orchestrations.container;
+    let used = async { Ok(orchestrations.provider.limited_keys(MAX_READ).await?) };
+    let stored = async {
+        let stored = Query::<WorkerItem>::across_partitions()
+            .filter(WorkerItem::VISIBLE_AT.ge(FIRST_DUE))
+            .order_by(WorkerItem::BY_DUE)
+            .limit(SAMPLE);
+        Ok::<_, Failure>(container.query(stored).all().await?)
+    };
+    let (used, stored) = try_join!(used, stored)?;
+    let is_idle = |rule: &&Rule| {
+        let mut stored = stored.iter();
+        !used.iter().any(|used| rule.is_of(&used.key))
+            && !stored.any(|stored| rule.selects(&stored.document))
+    };
+    Ok(limits.rules.iter().filter(is_idle).cloned().collect())
+}
+
 /// Reads the keys whose limits an activity keeps to.
 pub(super) async fn of_activity(
     container: &ContainerClient<Durable>,

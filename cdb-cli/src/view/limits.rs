@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cdb_model::Timestamp;
-use cdb_provider::documents::{OperatorAction, Priority, Rule};
+use cdb_provider::documents::{OperatorAction, Priority, Rule, Selector};
 use serde::Serialize;
 
 use super::limited_keys::{self, LimitedKeys};
@@ -22,6 +22,9 @@ pub(crate) struct LimitList {
     pub limits: Vec<Rule>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<OperatorAction>,
+    /// The limits that select no activity, as far as is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub without_activities: Vec<Selector>,
     #[serde(flatten)]
     pub keys: LimitedKeys,
     pub now: Timestamp,
@@ -34,8 +37,14 @@ pub(crate) async fn read(orchestrations: &Orchestrations) -> Result<LimitList, F
         Some(limits) => limited_keys::read(orchestrations, limits).await?,
         None => None,
     };
+    let without_activities = match &limits {
+        Some(limits) => limited_keys::without_activities(orchestrations, limits).await?,
+        None => Vec::new(),
+    };
+    let without_activities = without_activities.into_iter().map(|rule| rule.select);
     let changed = limits.as_ref().map(|limits| limits.changed.clone());
     Ok(LimitList {
+        without_activities: without_activities.collect(),
         would: None,
         limits: limits.map_or_else(Vec::new, |limits| limits.rules),
         changed,
@@ -43,6 +52,15 @@ pub(crate) async fn read(orchestrations: &Orchestrations) -> Result<LimitList, F
         now: orchestrations.container.now(),
     })
 }
+
+/// Says that a limit selects no activity, as far as is known.
+pub(crate) fn no_activities(select: &Selector) -> String {
+    let select = short(&select.to_string(), 80);
+    format!(
+        "`{select}` selects no activity that waits or runs, and none that used a limit within the last hour"
+    )
+}
+
 impl fmt::Display for LimitList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(would) = self.would {
@@ -78,6 +96,9 @@ impl fmt::Display for LimitList {
                 "last change: {} by {}, {age} ago",
                 changed.what, changed.by
             )?;
+        }
+        for select in &self.without_activities {
+            writeln!(f, "{}", no_activities(select))?;
         }
         self.keys.fmt(f)
     }

@@ -25,15 +25,6 @@ use crate::resource::{Resource, check_name};
 use crate::retry::{Accepted, Observers, Pipeline, Repeat};
 use crate::session_token::{SessionScope, SessionTokens};
 
-/// What becomes of work whose answer is late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Late {
-    /// Its caller waits, while its partition answers point reads.
-    IsAwaited,
-    /// It goes on without its caller.
-    GoesOn,
-}
-
 /// One container of one account. Clones share what the process knows of it.
 #[derive(Clone, Debug)]
 pub(crate) struct ContainerContext {
@@ -295,13 +286,12 @@ impl ContainerContext {
         &self,
         key: &PartitionKey,
         refused: Duration,
-        late: Late,
         work: impl Future<Output = T>,
     ) -> Result<T, Duration> {
         watch_stall(async {
             tokio::select! {
                 done = work => Ok(done),
-                backoff = self.until_silent(key, Duration::ZERO, refused, late) => Err(backoff),
+                backoff = self.until_silent(key, Duration::ZERO, refused) => Err(backoff),
             }
         })
         .await
@@ -317,7 +307,7 @@ impl ContainerContext {
         watch_stall(async {
             tokio::select! {
                 answered = request => answered,
-                backoff = self.until_silent(key, PROBE_INTERVAL, REFUSED, Late::IsAwaited) => {
+                backoff = self.until_silent(key, PROBE_INTERVAL, REFUSED) => {
                     let message = format!("the physical partition of {key} does not answer; wait {backoff:?}");
                     Err(Error::new(ErrorKind::Unavailable, message).into())
                 }
@@ -334,7 +324,6 @@ impl ContainerContext {
         key: &PartitionKey,
         head_start: Duration,
         refused: Duration,
-        late: Late,
     ) -> Duration {
         let mut looked_at = Instant::now();
         let mut next_ping = looked_at + PROBE_INTERVAL;
@@ -358,9 +347,6 @@ impl ContainerContext {
             let Some(range) = range else {
                 continue;
             };
-            if self.health.is_late(&range) && late == Late::GoesOn {
-                return self.health.behind_for(&range).unwrap_or_default();
-            }
             // Slow work does not make a partition silent. A point read tells them apart, and the
             // health notes its answer.
             let (context, key) = (self.clone(), key.clone());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use cdb_model::{Container, Extends, PartitionKey, Timestamp};
 use derive_where::derive_where;
 
-use crate::container::context::{ContainerContext, Late, REFUSED};
+use crate::container::context::{ContainerContext, REFUSED};
 use crate::error::{Error, Result};
 use crate::partition_health::PartitionHealth;
 use crate::physical_partitions::PhysicalPartitionId;
@@ -196,16 +196,14 @@ impl<C: Container> ContainerClient<C> {
         key: &PartitionKey,
         work: impl Future<Output = T>,
     ) -> Result<T, Duration> {
-        if let Some(backoff) = self.backoff_of(key) {
-            return Err(backoff);
+        match self.backoff_of(key) {
+            Some(backoff) => Err(backoff),
+            None => self.context.while_answering(key, REFUSED, work).await,
         }
-        let late = Late::IsAwaited;
-        self.context.while_answering(key, REFUSED, late, work).await
     }
 
     /// As [`while_answering`](Self::while_answering), without a look at the backoff, and until the work
-    /// was throttled for as long as `refused`, or a request of it had no answer for a second. Borrowed work can
-    /// go on afterwards.
+    /// was throttled for as long as `refused`. Borrowed work can go on afterwards.
     ///
     /// # Errors
     /// Returns the rest of the partition's backoff as soon as the partition does not answer or throttles
@@ -216,13 +214,11 @@ impl<C: Container> ContainerClient<C> {
         refused: Duration,
         work: impl Future<Output = T>,
     ) -> Result<T, Duration> {
-        let late = Late::GoesOn;
-        self.context.while_answering(key, refused, late, work).await
+        self.context.while_answering(key, refused, work).await
     }
 
     /// Returns for how long work in a logical partition should go behind that in others: its physical
-    /// partition has refused requests for a tenth of a second or longer, or took a quarter of a second for an
-    /// answer, and another one has not.
+    /// partition has refused requests for a tenth of a second or longer, and another one has not.
     /// Sends nothing.
     pub fn behind_for(&self, key: &PartitionKey) -> Option<Duration> {
         self.health()

@@ -26,11 +26,8 @@ const SLOW_FOR: Duration = Duration::from_secs(60);
 /// The shortest refusal after which the work of a partition goes behind that of others.
 const LEAST_REFUSAL: Duration = Duration::from_millis(100);
 
-/// The shortest time of an answer after which the work of a partition goes behind that of others.
-const SLOW: Duration = Duration::from_millis(250);
-
-/// The work goes behind for this many times as long as a request was refused or took, so that such
-/// requests take at most a fifth of the time of a dispatcher whose other work is due.
+/// The work goes behind for this many times as long as a request was refused, so that refusals take at
+/// most a fifth of the time of a dispatcher whose other work is due.
 const BEHIND: u32 = 4;
 
 /// The kinds of requests that a partition may answer at different speeds, or throttle alone.
@@ -55,6 +52,10 @@ impl Class {
     }
 }
 
+/// The time by which a dropped request counts as a failure before its deadline, which begins before
+/// the request is sent.
+pub(super) const SILENT_BEFORE: Duration = Duration::from_millis(100);
+
 /// What a search sends.
 pub(super) const SEARCH: &[Class] = &[Class::Queries];
 
@@ -74,8 +75,6 @@ pub(super) struct Known {
     goes_on: [Option<Instant>; Class::ALL.len()],
     /// Until when requests of a class go behind those of other partitions.
     behind_until: [Option<Instant>; Class::ALL.len()],
-    /// Until when the work goes behind that of other partitions, because an answer took long.
-    slow_until: Option<Instant>,
 }
 
 impl Known {
@@ -86,23 +85,7 @@ impl Known {
             patience: [Patience::default(); Class::ALL.len()],
             goes_on: [None; Class::ALL.len()],
             behind_until: [None; Class::ALL.len()],
-            slow_until: None,
         }
-    }
-
-    /// Notes that work in the partition waits for an answer for this time.
-    pub(super) fn took(&mut self, time: Duration, now: Instant) {
-        if time >= SLOW {
-            let until = now + (time * BEHIND).min(LONGEST_THROTTLED);
-            self.slow_until = self.slow_until.max(Some(until));
-        }
-    }
-
-    /// Returns for how long work goes behind that of other partitions.
-    pub(super) fn work_behind_for(&self, classes: &[Class], now: Instant) -> Option<Duration> {
-        let slow = self.slow_until.filter(|until| *until > now);
-        let slow = slow.map(|until| until - now);
-        self.behind_for(classes, now).max(slow)
     }
 
     /// Notes that a request of this class was refused for this time.
@@ -155,8 +138,6 @@ impl Known {
         self.silence = Circuit::new(now);
         if !is_throttled {
             self.patience[class as usize].note(took, now);
-            // A slow answer holds the dispatcher as long as refusals do.
-            self.took(took, now);
             // Only a slow answer is that of a request that went on.
             self.goes_on[class as usize].take_if(|_| took >= FIRST);
             self.throttled(class).state = State::Closed;

@@ -19,18 +19,14 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 pub(crate) use self::circuit::Class;
-use self::circuit::{FIRST, Known, LONGEST, SEARCH, WORK};
+use self::circuit::{FIRST, Known, LONGEST, SEARCH, SILENT_BEFORE, WORK};
 pub(crate) use self::endpoints::RangeEndpoints;
 use self::signal::Signal;
-use self::stall::{SENT, STALL, note_sent, note_stall};
+use self::stall::{STALL, note_stall};
 pub(crate) use self::stall::{refused_since, watch_stall};
 use crate::error::{Error, ErrorKind, Result};
 use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
 use crate::status::Status;
-
-/// The time by which a dropped request counts as a failure before its deadline, which begins before
-/// the request is sent.
-const SILENT_BEFORE: Duration = Duration::from_millis(100);
 
 /// The time for which a request goes on after its deadline. Its answer tells how long the partition
 /// takes. Attempts end after this time by default.
@@ -107,15 +103,9 @@ impl PartitionHealth {
     }
 
     /// Returns for how long work in a partition goes behind that in others: the partition has refused
-    /// requests or answers slowly, and another one does neither.
+    /// requests, and another one has not.
     pub(crate) fn behind_for(&self, range: &PhysicalPartitionId) -> Option<Duration> {
-        let now = Instant::now();
-        let circuits = self.circuits();
-        let rest = circuits.get(range)?.work_behind_for(WORK, now)?;
-        let mut known = circuits.values();
-        known
-            .any(|known| known.is_closed(WORK) && known.work_behind_for(WORK, now).is_none())
-            .then_some(rest)
+        self.behind(range, WORK)
     }
 
     fn behind(&self, range: &PhysicalPartitionId, classes: &[Class]) -> Option<Duration> {
@@ -152,21 +142,6 @@ impl PartitionHealth {
         let known = circuits.get_mut(range)?;
         known.refused(class, since, now);
         Some(known.throttled_for(WORK, now).unwrap_or(FIRST))
-    }
-
-    /// Whether the work of this task has waited for an answer for as long as a silent partition gets, while
-    /// others answer. Other work in the partition then goes behind.
-    pub(crate) fn is_late(&self, range: &PhysicalPartitionId) -> bool {
-        let sent = SENT.try_with(Cell::get).ok().flatten();
-        let waited = sent.map(|since| since.elapsed());
-        let late = waited.filter(|waited| *waited + SILENT_BEFORE >= FIRST);
-        let Some(waited) = late.filter(|_| self.others_answer(range, WORK)) else {
-            return false;
-        };
-        if let Some(known) = self.circuits().get_mut(range) {
-            known.took(waited, Instant::now());
-        }
-        true
     }
 
     /// Awaits a read of a partition. It has a deadline while other partitions answer: a second, or
@@ -397,14 +372,16 @@ impl Watch<'_> {
         if std::mem::take(&mut attempts.is_answered) {
             attempts.sent_at = attempts.last_at;
         }
-        note_sent(true);
     }
 
     /// Notes that the partition has answered an attempt, which the request may repeat after a wait. The
     /// work behind a request that an unavailable partition refuses waits as behind one that is throttled.
     pub(crate) fn answered(&self, status: Status) {
-        note_sent(false);
         if Signal::of_status(status) == Signal::Failure {
+            // One that can fail over goes on in another region instead.
+            if self.can_fail_over {
+                return;
+            }
             self.attempts()
                 .refused_since
                 .get_or_insert_with(Instant::now);
@@ -440,7 +417,6 @@ impl Watch<'_> {
     /// Notes the end of the request.
     pub(crate) fn ended<T>(mut self, result: &Result<T>) {
         self.is_over = true;
-        note_sent(false);
         self.note(result.as_ref().map_or_else(Signal::of, |_| Signal::Answer));
     }
 

@@ -1,4 +1,4 @@
-//! Since when the work of a task is refused, or waits for an answer.
+//! Since when the work of a task is refused.
 
 use std::cell::Cell;
 
@@ -10,17 +10,6 @@ tokio::task_local! {
     /// The time since which the innermost [`watch_stall`] of this task gets only refusals, and the class
     /// of its request.
     pub(super) static STALL: Cell<Option<(Class, Instant)>>;
-
-    /// The time since which the innermost [`watch_stall`] of this task waits for the answer to a request.
-    pub(super) static SENT: Cell<Option<Instant>>;
-}
-
-/// Notes that the work of this task waits for an answer, or has got one.
-pub(super) fn note_sent(is_open: bool) {
-    let _no_work = SENT.try_with(|sent| {
-        let since = sent.get().filter(|_| is_open);
-        sent.set(since.or(is_open.then(Instant::now)));
-    });
 }
 
 /// Notes an answer for the work of this task. Requests outside of work note nothing.
@@ -41,6 +30,5 @@ pub(crate) fn refused_since() -> Option<Instant> {
 /// Awaits work of which [`PartitionHealth::stalled`](super::PartitionHealth::stalled) tells whether it is throttled.
 pub(crate) async fn watch_stall<T>(work: impl Future<Output = T>) -> T {
     // Boxed, so that the futures of callers stay small.
-    let work = Box::pin(SENT.scope(Cell::new(None), work));
-    STALL.scope(Cell::new(None), work).await
+    STALL.scope(Cell::new(None), Box::pin(work)).await
 }

@@ -37,7 +37,7 @@ export function busy(work) {
 // The limited keys with activities, while there are limits.
 function limited({ limitedKeys: keys = [], limitedKeysLeftOut: more }) {
   if (!keys.length) return [];
-  const row = (of) => h("tr", {}, h("td", { class: "text" }, of.key), h("td", { class: "number" }, of.running.toLocaleString("en")),
+  const row = (of) => h("tr", {}, h("td", { class: "text" }, of.key), h("td", { class: "number" }, (of.running ?? "").toLocaleString("en")),
     h("td", { class: "number" }, of.waiting.toLocaleString("en")), h("td", { class: "text" }, of.limit), h("td", { class: of.oldestMs > 60000 && "late" }, span(of.oldestMs)));
   const rest = more ? ` ${count(more, "more key")}.` : "";
   return [h("h3", {}, "Limits"), table(`Activities by limited key, those that wait longest first.${rest}`, ["Key", "#Running", "#Waiting", "Limit", "Oldest"], keys.map(row))];

@@ -167,6 +167,11 @@ impl<W: Work> Queue<W> {
         }
     }
 
+    /// Forgets the limited keys that were not in use for long.
+    pub(crate) fn forget_unused(&mut self, now: Instant) {
+        self.limiter.forget_unused(now);
+    }
+
     /// Returns what this process uses of each limited key.
     pub(crate) fn usage(&self) -> Vec<(Key, Usage)> {
         self.limiter.usage()

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use cdb_coordination::{Runs, name_hash};
 
 use crate::queue::limits::protocol::{
-    self, ItemId, Message, Origin, Reply, Runtime, Share, Turns, Usage, Waiting, acquisition_order,
+    self, ItemId, Message, Reply, Runtime, Share, Turns, Usage, Waiting, acquisition_order,
 };
 use crate::stored::documents::{self, Labels, Rule};
 
-pub(crate) use crate::queue::limits::protocol::{Key, Priority};
+pub(crate) use crate::queue::limits::protocol::{Key, Origin, Priority};
 
 /// A poll reads on until it has found items of this many keys, if rules distinguish them.
 const KEYS_PER_POLL: u32 = 4;
@@ -58,8 +58,7 @@ pub(super) struct Arrival {
     pub(super) tag: Tag,
     /// The time from which on it has been due, in any process.
     pub(super) due: protocol::Time,
-    /// Whether a poll has found it.
-    pub(super) is_found: bool,
+    pub(super) origin: Origin,
 }
 
 /// The limits of a queue with items `K`.
@@ -176,18 +175,13 @@ impl<K: Clone> Limiter<K> {
         if self.runtime.is_waiting(item) {
             return;
         }
-        let origin = if arrival.is_found {
-            Origin::Found
-        } else {
-            Origin::Own
-        };
         let waiting = Waiting {
             item,
             keys: selected.keys.clone(),
             priority: selected.priority,
             tag: arrival.tag,
             due: arrival.due,
-            origin,
+            origin: arrival.origin,
             spread: name_hash(&format!("{} {item}", self.runtime.id())),
         };
         self.runtime.add(&waiting, &selected.limits);
@@ -323,6 +317,11 @@ impl<K: Clone> Limiter<K> {
     /// Returns the protocol of this process.
     pub(super) fn runtime(&mut self) -> &mut Runtime {
         &mut self.runtime
+    }
+
+    /// Forgets the keys that were not in use for long.
+    pub(super) fn forget_unused(&mut self, now: Instant) {
+        self.runtime.forget_unused(self.time(now));
     }
 
     /// Returns what this process uses of each key.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cdb_model::Timestamp;
 
-use super::limiter::{Arrival, Limiter, Priority, Selected, Tag};
+use super::limiter::{Arrival, Limiter, Origin, Priority, Selected, Tag};
 use crate::stored::documents::Labels;
 
 /// The type of a queue's items.
@@ -410,7 +410,10 @@ impl<W: Work> Slot<W> {
             item: self.arrive(sequence),
             tag: *self.tag.get_or_insert_with(|| limiter.tag(selected)),
             due: due.unwrap_or_else(|| limiter.time(at)),
-            is_found: self.polled.is_some(),
+            origin: match self.polled {
+                Some(_) => Origin::Found,
+                None => Origin::Own,
+            },
         };
         limiter.wait(key, selected, &arrival);
     }

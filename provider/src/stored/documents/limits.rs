@@ -204,6 +204,16 @@ impl Rule {
         Ok(())
     }
 
+    /// Returns whether the rule selects an activity.
+    pub fn selects(&self, activity: &WorkerItem) -> bool {
+        self.select.key_of(&activity.all_labels()).is_some()
+    }
+
+    /// Returns whether the rule selects the activities with a key, `activity=SendSms,tenant=ada`.
+    pub fn is_of(&self, key: &str) -> bool {
+        self.select.has_key(key)
+    }
+
     /// Returns the part of the rule that concerns turns: their order, and whether new instances begin. `None` without
     /// one.
     pub(crate) fn of_turns(&self) -> Option<Self> {

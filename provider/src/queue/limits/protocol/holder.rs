@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::document::{Line, Patch};
 use super::rule::Rule;
 use super::slots::Slots;
-use super::timing::RETRY;
+use super::timing::{KEPT_ALIVE, RETRY};
 use super::{RuntimeId, Time};
 
 /// The least number of free permits that are plenty: others may want a few at the same time.
@@ -194,6 +194,14 @@ impl Holder {
         let entries = line.flat_map(|(line, _)| &line.holders);
         let others = entries.filter(|(id, entry)| **id != self.me && entry.held > 0);
         others.map(|(id, _)| id.clone())
+    }
+
+    /// Returns whether the key was not in use for long, so that nothing needs to be known of it.
+    pub(crate) fn is_unused(&self, now: Time) -> bool {
+        let is_idle = self.used == 0 && self.held == 0 && self.slots.len(now) == 0;
+        let is_clear = self.unclear == Unclear::Nothing && self.refused_at.is_none();
+        let is_old = |seen: &(Arc<Line>, Time)| seen.1 + KEPT_ALIVE < now;
+        is_idle && is_clear && self.sent.is_none() && self.seen.as_ref().is_some_and(is_old)
     }
 
     /// Counts an item that uses a permit.

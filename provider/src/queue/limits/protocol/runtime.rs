@@ -318,6 +318,13 @@ impl Runtime {
         others.difference(&self.dead).cloned().collect()
     }
 
+    /// Forgets the keys that were not in use for long.
+    pub(crate) fn forget_unused(&mut self, now: Time) {
+        let queue = &self.queue;
+        self.holders
+            .retain(|key, holder| !holder.is_unused(now) || queue.waiting(key).0 > 0);
+    }
+
     pub(crate) fn has_waiting(&self) -> bool {
         self.queue.has_items()
     }
