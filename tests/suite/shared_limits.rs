@@ -354,7 +354,7 @@ async fn a_limit_of_zero_of_a_label_keeps_new_instances_from_beginning() {
     enqueue(&runtime, start("acme:new")).await;
     enqueue(&runtime, start("bob:new")).await;
     enqueue(&runtime, event("acme:old")).await;
-    let mut turns = vec![turn(&runtime).await, turn(&runtime).await];
+    let mut turns = [turn(&runtime).await, turn(&runtime).await];
     turns.sort();
     assert_eq!(
         turns.iter().flatten().collect::<Vec<_>>(),

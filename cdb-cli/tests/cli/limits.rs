@@ -125,7 +125,7 @@ async fn an_instance_shows_the_limit_that_its_activity_waits_for() {
     account.cdb("queues").await.is("queues-limits");
     // An activity that no limit holds back is not the one that has waited for days.
     let doctor = account.cdb("doctor").await;
-    doctor.prints("1 waits for limits");
+    doctor.prints("1 wait for limits");
 }
 
 /// Stores an activity of the tenant `ada` that has been due for some time.

@@ -53,7 +53,7 @@ pub(crate) async fn run(services: Services) {
             next_look = now + LIMITS_LOOK;
             metrics.report(usage(&services, time));
             look_at_leases(&services);
-            queue.with(|queue, now| queue.forget_unused(now));
+            queue.forget_unused();
         }
         if closing.is_cancelled() && usage(&services, time).iter().all(|(_, it)| it.running == 0) {
             break;

@@ -115,6 +115,11 @@ impl<W: Work> LocalQueue<W> {
         self.with(Queue::begin_poll)
     }
 
+    /// Forgets the limited keys that were not in use for long.
+    pub(crate) fn forget_unused(&self) {
+        self.with(Queue::forget_unused);
+    }
+
     /// Ends the phases whose time has come.
     pub(crate) fn tick(&self) {
         self.with(Queue::tick);
