@@ -1,7 +1,7 @@
 //! The limits of a queue: which items have the permits to start, and in which order the items of
 //! different keys are handed out.
 //!
-//! Pure: no clock, no I/O. [`protocol::Runtime`](crate::queue::limits::protocol::Runtime) obtains the permits; this
+//! Pure: no clock, no I/O. [`protocol::Runtime`] obtains the permits; this
 //! module tells it which items wait and run. Without rules, nothing here has an effect.
 //!
 //! The order is priority, then the tag of the fair share, then age: weighted fair queuing.
