@@ -1,9 +1,14 @@
 //! Properties of the pure machine under random schedules.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::bench::{Bench, Mutant, Step};
-use crate::world::Random;
+use crate::machine::holder::{Holder, Want};
+use crate::machine::{Answer, Entry, Line, Rule};
+use crate::world::{Random, secs};
 
 fn step() -> impl Strategy<Value = Step> {
     let side = 0_usize..4;
@@ -77,4 +82,28 @@ fn taking_again_after_a_lost_answer_exceeds_the_limit() {
 fn giving_again_after_a_lost_answer_exceeds_the_limit() {
     assert_eq!(find_fault(Mutant::None, true), None);
     assert!(find_fault(Mutant::SendsAgain, true).is_some());
+}
+
+#[test]
+fn the_entries_of_former_processes_are_looked_at_once_they_are_many() {
+    for (entries, suspects) in [(10_u8, 0), (100, 100)] {
+        let mut holder = Holder::new("this".into(), Rule::default());
+        let others = (0..entries).map(|number| (number.to_string().into(), Entry::default()));
+        let line = Line {
+            holders: others.collect(),
+            ..Line::default()
+        };
+        holder.set_rule(Rule {
+            version: 1,
+            running: Some(1),
+            interval: None,
+        });
+        let want = Want {
+            permits: 1,
+            ..Want::default()
+        };
+        assert!(holder.next(&want, &BTreeSet::new(), secs(1)).is_some());
+        holder.on(Answer::Line(Arc::new(line)), secs(1));
+        assert_eq!(holder.suspects(false).count(), suspects);
+    }
 }

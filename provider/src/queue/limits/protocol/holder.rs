@@ -17,6 +17,9 @@ use super::{RuntimeId, Time};
 /// The least number of free permits that are plenty: others may want a few at the same time.
 const PLENTY: i64 = 5;
 
+/// The most entries of a document before those without permits are looked at.
+const CROWDED: usize = 64;
+
 /// What the items of this runtime want of the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Want {
@@ -188,11 +191,16 @@ impl Holder {
         !self.rule.is_paused() && (self.rule.running.is_none() || self.idle() > 0 || has_free())
     }
 
-    /// Returns the other runtimes with permits of the key.
-    pub(crate) fn others(&self) -> impl Iterator<Item = RuntimeId> {
-        let line = self.seen.iter();
-        let entries = line.flat_map(|(line, _)| &line.holders);
-        let others = entries.filter(|(id, entry)| **id != self.me && entry.held > 0);
+    /// Returns the other runtimes whose lease may have ended: those with permits of a key that is wanted here, and all
+    /// of a key with many, or the entries of former processes would fill the document.
+    pub(crate) fn suspects(&self, is_wanted: bool) -> impl Iterator<Item = RuntimeId> {
+        let is_crowded = |line: &Line| line.holders.len() > CROWDED;
+        let lines = self.seen.iter().map(|(line, _)| line);
+        let others = lines.flat_map(move |line| {
+            let is_crowded = is_crowded(line);
+            let entries = line.holders.iter().filter(|(id, _)| **id != self.me);
+            entries.filter(move |(_, entry)| is_crowded || is_wanted && entry.held > 0)
+        });
         others.map(|(id, _)| id.clone())
     }
 

@@ -308,14 +308,14 @@ impl Runtime {
         self.lease.is_valid(now) && keys.iter().all(is_free)
     }
 
-    /// Returns the runtimes that hold permits of used-up keys for which items wait here.
+    /// Returns the runtimes whose leases to look at: some may have ended.
     pub(crate) fn suspects(&self) -> Vec<RuntimeId> {
-        let wanted = self
-            .holders
-            .iter()
-            .filter(|(key, holder)| self.queue.waiting(key).0 > 0 && holder.idle() <= 0);
-        let others: BTreeSet<_> = wanted.flat_map(|(_, holder)| holder.others()).collect();
-        others.difference(&self.dead).cloned().collect()
+        let suspects = self.holders.iter().flat_map(|(key, holder)| {
+            let is_wanted = self.queue.waiting(key).0 > 0 && holder.idle() <= 0;
+            holder.suspects(is_wanted)
+        });
+        let suspects: BTreeSet<_> = suspects.collect();
+        suspects.difference(&self.dead).cloned().collect()
     }
 
     /// Forgets the keys that were not in use for long.
@@ -331,22 +331,11 @@ impl Runtime {
 
     /// Returns what this process uses of each key.
     pub(crate) fn usage(&self) -> Vec<(Key, Usage)> {
-        let mut usage: HashMap<_, _> = self
-            .holders
-            .keys()
-            .map(|key| {
-                let (waiting, oldest) = self.queue.waiting(key);
-                let running = 0;
-                (
-                    key,
-                    Usage {
-                        running,
-                        waiting,
-                        oldest,
-                    },
-                )
-            })
-            .collect();
+        let mut usage = HashMap::<&Key, Usage>::new();
+        for key in self.holders.keys() {
+            let used = usage.entry(key).or_default();
+            (used.waiting, used.oldest) = self.queue.waiting(key);
+        }
         for key in self.running.values().flat_map(|running| &*running.keys) {
             usage.entry(key).or_default().running += 1;
         }
