@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::machine::{
-    Answer, ItemId, Key, LeaseAnswer, LeaseDocument, LeaseRequest, Line, Message, Origin, Reply,
-    Request, Rule, Runtime, RuntimeId, Time, Turns, Waiting, acquisition_order,
+    Answer, Field, ItemId, Key, LeaseAnswer, LeaseDocument, LeaseRequest, Line, Message, Operation,
+    Origin, Reply, Request, Rule, Runtime, RuntimeId, Time, Turns, Waiting, acquisition_order,
 };
 use crate::world::{Algorithm, Ended, Item};
 
@@ -24,7 +24,7 @@ pub(crate) struct Named<T> {
 }
 
 /// The protocol in one process. Mutants, to show what a part is for: without `ORDERED`, items acquire their keys in the
-/// order in which the scenario names them; without `LINE`, bound items do not stand in line.
+/// order in which the scenario names them; without `LINE`, no runtime gets a permit by standing in line.
 #[derive(Debug)]
 pub(crate) struct Protocol<const ORDERED: bool = true, const LINE: bool = true> {
     runtime: Runtime,
@@ -102,11 +102,7 @@ impl<const ORDERED: bool, const LINE: bool> Algorithm for Protocol<ORDERED, LINE
     }
 
     fn add(&mut self, item: &Item, is_found: bool, spread: u64, _: Time) {
-        let origin = match (is_found, item.is_bound) {
-            (_, true) if LINE => Origin::Bound,
-            (true, false) => Origin::Found,
-            _ => Origin::Own,
-        };
+        let origin = if is_found { Origin::Found } else { Origin::Own };
         let waiting = Waiting {
             item: item.id,
             keys: self.sorted(&item.keys),
@@ -210,7 +206,11 @@ impl<const ORDERED: bool, const LINE: bool> Algorithm for Protocol<ORDERED, LINE
     fn serve(store: &mut Store, request: &Self::Request) -> Self::Reply {
         match &request.is {
             Message::Line(key, line_request) => {
-                let answer = store.serve_line(key, line_request);
+                let answer = if LINE || !gives(line_request) {
+                    store.serve_line(key, line_request)
+                } else {
+                    Answer::Refused
+                };
                 Self::reply(request, answer, LeaseAnswer::Lost)
             }
             Message::Lease(lease_request) => {
@@ -251,6 +251,15 @@ impl<const ORDERED: bool, const LINE: bool> Algorithm for Protocol<ORDERED, LINE
             )
         })
     }
+}
+
+/// Returns whether a request gives a permit to a runtime that stands in line.
+fn gives(request: &Request) -> bool {
+    let Request::Patch(patch) = request else {
+        return false;
+    };
+    let mut operations = patch.operations.iter();
+    operations.any(|operation| matches!(operation, Operation::Add(Field::Wants(_), _)))
 }
 
 impl Store {

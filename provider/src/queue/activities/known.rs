@@ -63,6 +63,10 @@ impl Work for Activities {
         }
     }
 
+    fn is_alike(request: &WorkerCapability, other: &WorkerCapability) -> bool {
+        request.tags == other.tags && request.session.is_some() == other.session.is_some()
+    }
+
     fn is_first(_: &KnownActivity) -> bool {
         false
     }

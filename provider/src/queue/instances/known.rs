@@ -320,6 +320,12 @@ impl KnownInstance {
     }
 }
 
+/// Returns whether a dispatcher supports no version of duroxide.
+fn runs_nothing(filter: &Option<DispatcherCapabilityFilter>) -> bool {
+    let filter = filter.as_ref();
+    filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty())
+}
+
 impl Work for Instances {
     type Key = String;
     type Known = KnownInstance;
@@ -342,15 +348,17 @@ impl Work for Instances {
     }
 
     fn accepts(filter: &Self::Capability, offer: Offer<'_, Self>) -> bool {
-        let runs_nothing =
-            |filter: &DispatcherCapabilityFilter| filter.supported_duroxide_versions.is_empty();
         let pinned = match offer {
             // Without a pinned version, any dispatcher that supports a version at all may take it.
-            Offer::Free(_) => return !filter.as_ref().is_some_and(runs_nothing),
+            Offer::Free(_) => return !runs_nothing(filter),
             Offer::Backoff(known) => known.unfit.and_then(|unfit| unfit.pinned),
             Offer::Locked(never) => match *never {},
         };
         pinned.is_none_or(|pinned| supports(filter.as_ref(), pinned))
+    }
+
+    fn is_alike(filter: &Self::Capability, other: &Self::Capability) -> bool {
+        runs_nothing(filter) == runs_nothing(other)
     }
 
     /// The next turn of an instance needs no lock while its messages are reserved. New instances

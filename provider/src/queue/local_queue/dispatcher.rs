@@ -9,6 +9,9 @@ use tokio::sync::Notify;
 use super::claim::{Caller, Claim};
 use super::slot::{PollNumber, Work};
 
+/// The most kinds of dispatchers of a process that are known.
+const MAX_KINDS: usize = 16;
+
 /// The request of one fetch.
 #[derive(Clone, Debug)]
 pub(crate) struct FetchRequest<A> {
@@ -64,6 +67,10 @@ pub(super) struct Dispatchers<W: Work> {
     pub(super) average: MovingAverage,
     /// The request of the last long poll. Prelocks are taken for a dispatcher like it.
     pub(super) last_request: Option<FetchRequest<W::Capability>>,
+    /// What the dispatchers of this process take, the newest of each kind last.
+    pub(super) kinds: Vec<W::Capability>,
+    /// Whether one of them is new: items may wait for permits that did not before.
+    pub(super) has_new_kind: bool,
     pub(super) closing: bool,
     pub(super) next_id: WaiterId,
 }
@@ -79,9 +86,24 @@ impl<W: Work> Default for Dispatchers<W> {
             others_ready_since: None,
             average: MovingAverage::default(),
             last_request: None,
+            kinds: Vec::new(),
+            has_new_kind: false,
             closing: false,
             next_id: 0,
         }
+    }
+}
+
+impl<W: Work> Dispatchers<W> {
+    /// Notes what a dispatcher takes.
+    pub(super) fn note_kind(&mut self, capability: &W::Capability) {
+        let known = self.kinds.len();
+        self.kinds.retain(|kind| !W::is_alike(kind, capability));
+        self.has_new_kind |= self.kinds.len() == known;
+        if self.kinds.len() == MAX_KINDS {
+            self.kinds.remove(0);
+        }
+        self.kinds.push(capability.clone());
     }
 }
 

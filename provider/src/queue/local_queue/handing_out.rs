@@ -30,6 +30,7 @@ impl<W: Work> Queue<W> {
     /// Registers a fetch.
     pub(super) fn register(&mut self, request: FetchRequest<W::Capability>) -> WaiterId {
         let dispatchers = &mut self.dispatchers;
+        dispatchers.note_kind(&request.capability);
         if request.caller.is_runtime() {
             dispatchers.last_request = Some(request.clone());
         }
@@ -58,6 +59,9 @@ impl<W: Work> Queue<W> {
     /// Returns the next step of a fetch.
     pub(super) fn next(&mut self, id: WaiterId, now: Instant) -> Next<W> {
         let timer = self.tick(now);
+        if std::mem::take(&mut self.dispatchers.has_new_kind) && self.limiter.has_rules() {
+            self.rank_all(now);
+        }
         let Some(waiter) = self.dispatchers.waiting.get_mut(&id) else {
             return Next::End;
         };

@@ -36,9 +36,16 @@ impl<W: Work> Queue<W> {
             slot.is_counted = false;
             slot.has_begun = false;
         }
-        // What runs is counted before anything is let start.
+        self.rank_all(now);
+    }
+
+    /// Ranks all items: what runs is counted before anything is let start.
+    pub(super) fn rank_all(&mut self, now: Instant) {
         let mut keys: Vec<_> = self.slots.iter().collect();
-        keys.sort_by_key(|(_, slot)| (!slot.counts(), slot.rank));
+        keys.sort_by_key(|(_, slot)| {
+            let arrived = slot.idle.map(|(_, number)| number);
+            (!slot.counts(), slot.rank, W::due(&slot.known), arrived)
+        });
         let keys: Vec<_> = keys.into_iter().map(|(key, _)| key.clone()).collect();
         for key in keys {
             self.rank(&key, now);

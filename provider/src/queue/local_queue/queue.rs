@@ -195,7 +195,8 @@ impl<W: Work> Queue<W> {
         let last = &mut self.sequence;
         let memory = W::memory(&slot.known);
         let class = slot.offer(now).map(|(class, _)| class);
-        let rank = slot.limit(&mut self.limiter, class, key, last, now);
+        let kinds = &self.dispatchers.kinds;
+        let rank = slot.limit(&mut self.limiter, class, kinds, key, last, now);
         put(&mut self.ready, &mut slot.rank, rank, key, last);
         let wakes_at = slot.wakes_at(now);
         put(&mut self.timers, &mut slot.timer, wakes_at, key, last);

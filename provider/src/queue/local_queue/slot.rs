@@ -39,6 +39,9 @@ pub(crate) trait Work: Sized + 'static {
     /// Returns whether a dispatcher can take an offered item.
     fn accepts(request: &Self::Capability, offer: Offer<'_, Self>) -> bool;
 
+    /// Returns whether two dispatchers take the same items, apart from those that change with time.
+    fn is_alike(request: &Self::Capability, other: &Self::Capability) -> bool;
+
     /// Returns whether an idle item is handed out before others.
     fn is_first(known: &Self::Known) -> bool;
 
@@ -310,11 +313,13 @@ impl<W: Work> Slot<W> {
     }
 
     /// Counts the slot for the limits of its keys, and returns its place among the ready slots: none while
-    /// it waits for permits. A prelocked item has started already.
+    /// it waits for permits, which only an item does that a dispatcher of this process takes. A prelocked item has
+    /// started already.
     pub(super) fn limit(
         &mut self,
         limiter: &mut Limiter<W::Key>,
         class: Option<Class>,
+        kinds: &[W::Capability],
         key: &W::Key,
         sequence: &mut u64,
         now: Instant,
@@ -343,9 +348,10 @@ impl<W: Work> Slot<W> {
                 Phase::Behind { until } => Some(until),
                 _ => None,
             };
-            if behind.is_some() && class.is_some()
-                || matches!(class, Some(Class::First | Class::Free))
-            {
+            let is_ready = behind.is_some() && class.is_some()
+                || matches!(class, Some(Class::First | Class::Free));
+            let is_taken = |kind| W::accepts(kind, Offer::Free(&self.known));
+            if is_ready && kinds.iter().any(is_taken) {
                 self.wait(limiter, &selected, key, sequence, behind.unwrap_or(now));
             } else {
                 self.leave(limiter, &selected, now);

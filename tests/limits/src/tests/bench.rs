@@ -21,8 +21,8 @@ pub(super) enum Mutant {
 pub(super) enum Step {
     /// More items wait in a holder.
     Wants(usize, u8),
-    /// Items that only their runtime can run wait.
-    WantsBound(usize),
+    /// Items wait that are old, so that their runtime stands in line.
+    WantsOld(usize),
     /// A running item ends.
     Ends(usize),
     /// The holder sends what is due, and gets the answer.
@@ -47,7 +47,7 @@ struct Side {
     holder: Holder,
     running: i64,
     waiting: i64,
-    bound: bool,
+    has_old: bool,
     /// The patch whose answer was lost, for the mutant.
     again: Option<Patch>,
 }
@@ -100,7 +100,7 @@ impl Bench {
             id,
             running: 0,
             waiting: 0,
-            bound: false,
+            has_old: false,
             again: None,
         }
     }
@@ -109,10 +109,10 @@ impl Bench {
         let count = self.sides.len();
         match step {
             Step::Wants(at, more) => self.sides[at % count].waiting += i64::from(more % 4),
-            Step::WantsBound(at) => {
+            Step::WantsOld(at) => {
                 let side = &mut self.sides[at % count];
                 side.waiting += 1;
-                side.bound = true;
+                side.has_old = true;
             }
             Step::Ends(at) => {
                 let side = &mut self.sides[at % count];
@@ -146,7 +146,7 @@ impl Bench {
                 side.waiting -= 1;
                 side.running += 1;
             }
-            side.bound &= side.waiting > 0;
+            side.has_old &= side.waiting > 0;
         }
     }
 
@@ -169,8 +169,9 @@ impl Bench {
             permits: side.waiting,
             slots: 0,
             oldest: (side.waiting > 0).then_some(now),
-            bound: side
-                .bound
+            keeps: side.has_old,
+            line: side
+                .has_old
                 .then(|| now.saturating_sub(Duration::from_secs(60))),
         };
         let Some(request) = side.holder.next(&want, &self.dead, now) else {
@@ -240,7 +241,7 @@ impl Bench {
     pub(super) fn settles(&mut self) -> bool {
         for side in 0..self.sides.len() {
             self.sides[side].waiting = 0;
-            self.sides[side].bound = false;
+            self.sides[side].has_old = false;
             for _ in 0..self.sides[side].running {
                 self.step(Step::Ends(side));
             }

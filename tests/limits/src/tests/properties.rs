@@ -14,7 +14,7 @@ fn step() -> impl Strategy<Value = Step> {
     let side = 0_usize..4;
     prop_oneof![
         3 => (side.clone(), any::<u8>()).prop_map(|(at, more)| Step::Wants(at, more)),
-        1 => side.clone().prop_map(Step::WantsBound),
+        1 => side.clone().prop_map(Step::WantsOld),
         3 => side.clone().prop_map(Step::Ends),
         8 => side.clone().prop_map(Step::Sends),
         1 => side.clone().prop_map(Step::LosesRequest),
@@ -48,10 +48,10 @@ proptest! {
 }
 
 /// A schedule of takes, ends and lost answers, without deaths and changes.
-fn simple_step(random: &mut Random, is_bound: bool) -> Step {
+fn simple_step(random: &mut Random, has_old: bool) -> Step {
     let at = usize::try_from(random.below(3)).unwrap_or(0);
     match random.below(12) {
-        0 | 1 if is_bound => Step::WantsBound(at),
+        0 | 1 if has_old => Step::WantsOld(at),
         0..=2 => Step::Wants(at, 1),
         3 | 4 => Step::Ends(at),
         5 => Step::LosesAnswer(at),
@@ -61,12 +61,12 @@ fn simple_step(random: &mut Random, is_bound: bool) -> Step {
 }
 
 /// Returns the first seed whose schedule exceeds the limit or loses permits.
-fn find_fault(mutant: Mutant, is_bound: bool) -> Option<(u64, String)> {
+fn find_fault(mutant: Mutant, has_old: bool) -> Option<(u64, String)> {
     (0..200).find_map(|seed| {
         let mut random = Random::new(seed);
         let mut bench = Bench::new(mutant, 3, 2);
         (0..300).find_map(|_| {
-            bench.step(simple_step(&mut random, is_bound));
+            bench.step(simple_step(&mut random, has_old));
             Some((seed, bench.fault()?))
         })
     })

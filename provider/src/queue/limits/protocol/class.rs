@@ -14,8 +14,8 @@ const MAX_ASKING: usize = 256;
 /// The permits and slots of this process, by key.
 pub(crate) type Holders = BTreeMap<Key, Holder>;
 
-/// The items with the same keys. Bound items are a class of their own.
-pub(super) type ClassId = (Arc<[Key]>, bool);
+/// The keys of a class.
+pub(super) type ClassId = Arc<[Key]>;
 
 #[derive(Debug, Default)]
 pub(super) struct Class {
@@ -40,7 +40,7 @@ impl Class {
             return;
         }
         if self.keeper.is_none() {
-            // Those of others may be those of nobody, so they keep permits too, once they ask.
+            // The items of other processes keep permits too, once they ask: such a process may have ended.
             let mut oldest = [self.own.first(), self.found.first()].into_iter().flatten();
             let oldest = oldest.find(|(asks, _)| *asks + KEEPS_AFTER <= now);
             let rank =
@@ -110,10 +110,10 @@ impl Class {
         holders: &Holders,
         count: usize,
     ) -> usize {
-        let place = id.0.iter().position(|other| other == key).unwrap_or(0);
+        let place = id.iter().position(|other| other == key).unwrap_or(0);
         let kept = self.keeper.as_ref().map_or(0, |keeper| keeper.kept);
         let keeps = usize::from(kept == place && kept > 0);
-        let earlier = id.0[..place].iter();
+        let earlier = id[..place].iter();
         let idle = earlier.filter_map(|key| usize::try_from(holders.get(key)?.idle()).ok());
         let others = count - usize::from(kept > 0).min(count);
         keeps + idle.fold(others, usize::min)
@@ -122,7 +122,7 @@ impl Class {
     pub(super) fn changes_at(&self, id: &ClassId, now: Time) -> Option<Time> {
         let asks = self.found.range((now, ItemId::MAX)..).next();
         let asks = asks.map(|(at, _)| *at);
-        let is_waiting = self.keeper.is_none() && id.0.len() > 1;
+        let is_waiting = self.keeper.is_none() && id.len() > 1;
         let oldest = [self.own.first(), self.found.first()].into_iter().flatten();
         let keeps = oldest
             .filter(|_| is_waiting)

@@ -113,8 +113,8 @@ impl Holder {
         })
     }
 
-    /// Gives a permit to the runtime that has stood in line for the longest time, because only that runtime can run
-    /// its item. Permits that move cost time, so rarely.
+    /// Gives a permit to the runtime that has stood in line for the longest time, if this one starts younger items: it
+    /// cannot run the older one. Permits that move cost time, so rarely.
     fn give(
         &mut self,
         want: &Want,
@@ -131,7 +131,8 @@ impl Holder {
         let others = line.holders.iter().filter(standing);
         let (to, entry) = others.min_by_key(|(_, entry)| entry.since)?;
         let (to, since) = (to.clone(), time(entry.since));
-        let is_older = want.oldest.is_none_or(|oldest| since + OLDER < oldest);
+        let next = want.oldest.map(|oldest| oldest.max(self.last_started));
+        let is_older = next.is_none_or(|next| since + OLDER < next);
         if !is_older || want.oldest.is_some() && self.waits_until(self.give_at, now) {
             return None;
         }
@@ -202,7 +203,7 @@ impl Holder {
             }
         };
         let is_in_line = line.entry(&self.me).is_some_and(|entry| entry.wants > 0);
-        if want.bound.is_some() && !is_in_line {
+        if want.line.is_some() && !is_in_line {
             let patch = self.author(Some(want)).fence();
             return Some((Sent::Patch { slots: 0 }, Request::Patch(patch)));
         }
@@ -219,7 +220,7 @@ impl Holder {
 
     /// Returns the pause between two looks.
     fn look_after(&self, line: &Line, want: &Want) -> Duration {
-        if let Some(since) = want.bound {
+        if let Some(since) = want.line.filter(|_| want.keeps) {
             // The sooner a gift is to be expected, the sooner.
             let before = |entry: &&Entry| entry.wants > 0 && time(entry.since) < since;
             let place = line.holders.values().filter(before).count() + 1;
@@ -267,7 +268,7 @@ impl Holder {
     fn return_unused(&mut self, want: &Want, now: Time) -> Option<(Sent, Request)> {
         let line = self.line()?;
         let stands = line.entry(&self.me).is_some_and(|entry| entry.wants > 0);
-        if stands && want.bound.is_none() {
+        if stands && want.line.is_none() {
             let patch = self.author(Some(want)).fence();
             return Some((Sent::Patch { slots: 0 }, Request::Patch(patch)));
         }
@@ -327,7 +328,7 @@ impl Holder {
             Some((entry.since, entry.wants))
         };
         let line = want.map_or_else(stored, |want| {
-            let since = want.bound?;
+            let since = want.line?;
             Some((micros(since), 1))
         });
         Author {

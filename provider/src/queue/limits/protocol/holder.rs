@@ -29,8 +29,10 @@ pub(crate) struct Want {
     pub(crate) slots: usize,
     /// The time since which the oldest item waits here.
     pub(crate) oldest: Option<Time>,
-    /// Likewise, of the items that only this runtime can run.
-    pub(crate) bound: Option<Time>,
+    /// The time since which this runtime stands in line: an item is old, or keeps the permits of earlier keys.
+    pub(crate) line: Option<Time>,
+    /// Whether an item keeps the permits of earlier keys.
+    pub(crate) keeps: bool,
 }
 
 /// A request about the document of the key.
@@ -109,6 +111,8 @@ pub(crate) struct Holder {
     pub(super) round_trip: Duration,
     pub(super) retry_at: Time,
     pub(super) give_at: Time,
+    /// Since when the item that has started last was waiting.
+    pub(super) last_started: Time,
     /// When a patch was refused, if none has succeeded since: a duplicate may still arrive.
     pub(super) refused_at: Option<Time>,
     /// The looks in a row that have found no free permit.
@@ -138,6 +142,7 @@ impl Holder {
             round_trip: Duration::from_millis(50),
             retry_at: Time::ZERO,
             give_at: Time::ZERO,
+            last_started: Time::ZERO,
             refused_at: None,
             fruitless: 0,
             has_turned: false,
@@ -216,6 +221,11 @@ impl Holder {
     pub(crate) fn acquire(&mut self, now: Time) {
         self.used += 1;
         self.note_unused(now);
+    }
+
+    /// Notes the start of an item that was waiting since `due`.
+    pub(crate) fn started(&mut self, due: Time) {
+        self.last_started = due;
     }
 
     /// Counts an item that does not use its permit any more.

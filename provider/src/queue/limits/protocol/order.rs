@@ -13,7 +13,7 @@ use super::class::{Class, ClassId, Holders, release};
 use super::holder::{Holder, Want};
 use super::rank::{Priority, Rank};
 use super::rule::Rule;
-use super::timing::{ASKED_AFTER, ASKED_WITHIN, SCATTERED};
+use super::timing::{AGED, ASKED_AFTER, ASKED_WITHIN, SCATTERED};
 use super::{ItemId, Key, Time};
 
 /// Where an item comes from.
@@ -21,8 +21,6 @@ use super::{ItemId, Key, Time};
 pub(crate) enum Origin {
     /// A turn of this process has scheduled it.
     Own,
-    /// Likewise, and no other process can run it.
-    Bound,
     /// A poll has found it.
     Found,
 }
@@ -54,6 +52,8 @@ pub(crate) fn acquisition_order(mut keys: Vec<(Key, Rule)>) -> Arc<[Key]> {
 struct Known {
     class: ClassId,
     rank: Rank,
+    /// The place in `rank` may be later.
+    due: Time,
     /// The place in `own` or `found`.
     at: Time,
 }
@@ -107,7 +107,7 @@ impl Queue {
             due: waiting.due + scatter,
             item: waiting.item,
         };
-        let class_id = (waiting.keys.clone(), waiting.origin == Origin::Bound);
+        let class_id = waiting.keys.clone();
         let class = self.classes.entry(class_id.clone()).or_default();
         class.waiting.insert(rank);
         let at = if is_found {
@@ -128,7 +128,14 @@ impl Queue {
         }
         self.candidates.insert(class_id.clone());
         let class = class_id;
-        self.items.insert(waiting.item, Known { class, rank, at });
+        let due = waiting.due;
+        let known = Known {
+            class,
+            rank,
+            due,
+            at,
+        };
+        self.items.insert(waiting.item, known);
     }
 
     /// Removes an item, and returns its keys. Permits that it has kept become free.
@@ -143,7 +150,7 @@ impl Queue {
         class.waiting.remove(&known.rank);
         class.own.remove(&(known.at, item));
         class.found.remove(&(known.at, item));
-        let keys = known.class.0.clone();
+        let keys = known.class.clone();
         if let Some(keeper) = class.keeper.take_if(|keeper| keeper.rank.item == item) {
             for key in &keys[..keeper.kept] {
                 release(holders, key, now);
@@ -188,7 +195,9 @@ impl Queue {
         holders: &mut Holders,
         now: Time,
     ) -> Vec<(Key, Time)> {
-        let class = self.items.get(&item).map(|known| known.class.clone());
+        let known = self.items.get(&item);
+        let due = known.map(|known| known.due);
+        let class = known.map(|known| known.class.clone());
         let class = class.and_then(|id| self.classes.get_mut(&id));
         let keeper =
             class.and_then(|class| class.keeper.take_if(|keeper| keeper.rank.item == item));
@@ -200,6 +209,9 @@ impl Queue {
             };
             if place >= kept {
                 holder.acquire(now);
+            }
+            if let Some(due) = due {
+                holder.started(due);
             }
             if holder.rule().interval.is_some() {
                 slots.extend(holder.slots.take(now).map(|slot| (key.clone(), slot)));
@@ -220,11 +232,11 @@ impl Queue {
     ) -> BTreeMap<Priority, Rank> {
         let classes = &mut self.classes;
         let mut first = BTreeMap::<Priority, Rank>::new();
-        let is_open = |id: &ClassId| is_leased || id.0.is_empty();
+        let is_open = |id: &ClassId| is_leased || id.is_empty();
         // Before any choice: what is kept for one class cannot start another.
         for id in self.candidates.iter().filter(|id| is_open(id)) {
             if let Some(class) = classes.get_mut(id) {
-                class.keep(&id.0, holders, now);
+                class.keep(id, holders, now);
             }
         }
         self.candidates.retain(|id| {
@@ -234,7 +246,7 @@ impl Queue {
             if !is_open(id) {
                 return true;
             }
-            let startable = class.startable(&id.0, holders, accepts, now);
+            let startable = class.startable(id, holders, accepts, now);
             for rank in startable.iter().flatten() {
                 let best = first.entry(rank.priority).or_insert(*rank);
                 *best = (*rank).min(*best);
@@ -273,12 +285,21 @@ impl Queue {
             let keeper = class
                 .keeper
                 .as_ref()
-                .filter(|keeper| id.0.get(keeper.kept) == Some(key));
-            let best = keeper.map(|keeper| keeper.rank.due);
-            let oldest = best.or(class.waiting.first().map(|rank| rank.due));
+                .filter(|keeper| id.get(keeper.kept) == Some(key));
+            let oldest = keeper.map(|keeper| &keeper.rank);
+            let oldest = oldest.or(class.waiting.first());
+            let oldest = oldest.and_then(|rank| self.items.get(&rank.item));
+            let oldest = oldest.map(|known| known.due);
             want.oldest = want.oldest.into_iter().chain(oldest).min();
-            if id.1 || keeper.is_some_and(|keeper| keeper.kept > 0) {
-                want.bound = want.bound.into_iter().chain(oldest).min();
+            let keeps = keeper.is_some_and(|keeper| keeper.kept > 0);
+            want.keeps |= keeps;
+            let Some(oldest) = oldest else { continue };
+            // The items of other processes are out of order by this time.
+            let since = if keeps { oldest } else { oldest + SCATTERED };
+            if keeps || oldest + AGED <= now {
+                want.line = Some(want.line.map_or(since, |earlier| earlier.min(since)));
+            } else {
+                wake_at = wake_at.into_iter().chain([oldest + AGED]).min();
             }
         }
         let idle = holders.get(key).map_or(0, Holder::idle);
@@ -289,7 +310,7 @@ impl Queue {
         let has_permits = usize::try_from(idle).unwrap_or(usize::MAX);
         want.slots = reaching.min(has_permits);
         if want.permits == 0 {
-            want.bound = None;
+            want.line = None;
         }
         (want, wake_at, lacks_room)
     }

@@ -8,6 +8,8 @@ pub(super) const RETRY: Duration = Duration::from_millis(100);
 pub(super) const ASKED_AFTER: Duration = Duration::from_millis(1_500);
 /// The part of it is different for each item and process.
 pub(super) const ASKED_WITHIN: Duration = Duration::from_secs(1);
+/// The time after which an item stands in line: those that hold permits would have run it if they could.
+pub(super) const AGED: Duration = Duration::from_secs(10);
 /// The time by which the items of other processes are out of order, so that few processes try the same one.
 pub(super) const SCATTERED: Duration = Duration::from_secs(2);
 /// The time after which an item keeps the permits of its earlier keys.

@@ -450,3 +450,24 @@ fn a_poll_in_a_fair_order_looks_for_new_items_while_enough_are_ready() {
     let _taken = run(&mut queue, now);
     assert!(all(&mut queue, 120), "too few are ready");
 }
+
+/// Its permits would be lost for other processes, which could use them.
+#[test]
+fn an_item_that_no_dispatcher_here_takes_waits_for_no_permits() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    queue.dispatchers.kinds.clear();
+    queue.set_rules(vec![rule("*").running(2)], 1, now);
+    let red = sleeper(&mut queue, 1, now);
+    queue.label(&1, || tagged("blue"));
+    learn(&mut queue, 1, 2, now);
+    assert!(!queue.limiter.has_waiting());
+    queue.label(&2, || tagged("red"));
+    learn(&mut queue, 2, 1, now);
+    let mut service = Service::default();
+    service.serve(&mut queue, now);
+    assert_eq!(takes(&mut queue, red, now).map(|claim| claim.key), Some(2));
+    let blue = sleeper(&mut queue, 2, now);
+    service.serve(&mut queue, now);
+    assert_eq!(takes(&mut queue, blue, now).map(|claim| claim.key), Some(1));
+}

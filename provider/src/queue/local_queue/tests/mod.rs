@@ -62,6 +62,10 @@ impl Work for Paint {
         colour == 0 || request & colour != 0
     }
 
+    fn is_alike(request: &Colours, other: &Colours) -> bool {
+        request == other
+    }
+
     fn is_first(known: &Known) -> bool {
         known.is_first
     }
@@ -137,9 +141,12 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
+/// Returns a queue that knows a dispatcher of all colours.
 fn queue(now: Instant) -> Queue<Paint> {
     let pace = Pace::new(ms(10), ms(80), now);
-    Queue::new(pace, LIMITS, Limiter::new("this", now))
+    let mut queue = Queue::new(pace, LIMITS, Limiter::new("this", now));
+    queue.dispatchers.note_kind(&Colours::MAX);
+    queue
 }
 
 /// Returns each waiting dispatcher's capability, and whether it was woken.
