@@ -321,8 +321,7 @@ impl KnownInstance {
 }
 
 /// Returns whether a dispatcher supports no version of duroxide.
-fn runs_nothing(filter: &Option<DispatcherCapabilityFilter>) -> bool {
-    let filter = filter.as_ref();
+fn runs_nothing(filter: Option<&DispatcherCapabilityFilter>) -> bool {
     filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty())
 }
 
@@ -350,7 +349,7 @@ impl Work for Instances {
     fn accepts(filter: &Self::Capability, offer: Offer<'_, Self>) -> bool {
         let pinned = match offer {
             // Without a pinned version, any dispatcher that supports a version at all may take it.
-            Offer::Free(_) => return !runs_nothing(filter),
+            Offer::Free(_) => return !runs_nothing(filter.as_ref()),
             Offer::Backoff(known) => known.unfit.and_then(|unfit| unfit.pinned),
             Offer::Locked(never) => match *never {},
         };
@@ -358,7 +357,7 @@ impl Work for Instances {
     }
 
     fn is_alike(filter: &Self::Capability, other: &Self::Capability) -> bool {
-        runs_nothing(filter) == runs_nothing(other)
+        runs_nothing(filter.as_ref()) == runs_nothing(other.as_ref())
     }
 
     /// The next turn of an instance needs no lock while its messages are reserved. New instances
