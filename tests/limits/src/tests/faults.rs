@@ -73,6 +73,36 @@ fn what_runs_under_a_new_limit_is_counted() {
     assert_eq!(report.faults, Vec::<String>::new());
 }
 
+/// They have no permits of the new limit.
+#[test]
+fn what_runs_before_a_first_limit_is_counted() {
+    let mut scenario = Scenario::new("a first limit", 2, 20).interval(KEY, millis(10));
+    for _ in 0..20 {
+        scenario.item(0, secs(1), &[KEY], secs(20)).is_bound = true;
+    }
+    let rule = Rule {
+        version: 2,
+        running: Some(4),
+        interval: None,
+    };
+    scenario.fault(secs(3), FaultKind::SetRule(KEY.into(), rule));
+    // In a runtime that runs nothing.
+    for _ in 0..20 {
+        scenario.item(1, secs(15), &[KEY], secs(1)).is_bound = true;
+    }
+    let report = run::<Protocol>(&scenario);
+    // The runtimes know the rule after 10 s, and the first of the 20 ends at 21 s.
+    let (known, ended) = (secs(14), secs(21));
+    let starts = &report.keys[KEY].starts;
+    let beside: Vec<_> = starts
+        .iter()
+        .filter(|at| known < **at && **at < ended)
+        .collect();
+    assert!(beside.is_empty(), "{beside:?}");
+    assert_eq!(report.ended(), 40);
+    assert_eq!(report.faults, Vec::<String>::new());
+}
+
 #[test]
 fn items_with_two_used_up_limits_start_although_their_process_is_dead() {
     let mut scenario = Scenario::new("two keys of a dead process", 4, 20)

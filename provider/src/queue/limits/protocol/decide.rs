@@ -113,8 +113,8 @@ impl Holder {
         })
     }
 
-    /// Gives a permit to the runtime that has stood in line for the longest time, if this one starts younger items: it
-    /// cannot run the older one. Permits that move cost time, so rarely.
+    /// Gives a permit to the runtime that has stood in line for the longest time, if the items here are younger: this
+    /// runtime cannot run the older one, or it would know it. Permits that move cost time, so rarely.
     fn give(
         &mut self,
         want: &Want,
@@ -131,8 +131,7 @@ impl Holder {
         let others = line.holders.iter().filter(standing);
         let (to, entry) = others.min_by_key(|(_, entry)| entry.since)?;
         let (to, since) = (to.clone(), time(entry.since));
-        let next = want.oldest.map(|oldest| oldest.max(self.last_started));
-        let is_older = next.is_none_or(|next| since + OLDER < next);
+        let is_older = want.oldest.is_none_or(|oldest| since + OLDER < oldest);
         if !is_older || want.oldest.is_some() && self.waits_until(self.give_at, now) {
             return None;
         }

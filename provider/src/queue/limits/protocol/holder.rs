@@ -111,8 +111,6 @@ pub(crate) struct Holder {
     pub(super) round_trip: Duration,
     pub(super) retry_at: Time,
     pub(super) give_at: Time,
-    /// Since when the item that has started last was waiting.
-    pub(super) last_started: Time,
     /// When a patch was refused, if none has succeeded since: a duplicate may still arrive.
     pub(super) refused_at: Option<Time>,
     /// The looks in a row that have found no free permit.
@@ -142,7 +140,6 @@ impl Holder {
             round_trip: Duration::from_millis(50),
             retry_at: Time::ZERO,
             give_at: Time::ZERO,
-            last_started: Time::ZERO,
             refused_at: None,
             fruitless: 0,
             has_turned: false,
@@ -221,11 +218,6 @@ impl Holder {
     pub(crate) fn acquire(&mut self, now: Time) {
         self.used += 1;
         self.note_unused(now);
-    }
-
-    /// Notes the start of an item that was waiting since `due`.
-    pub(crate) fn started(&mut self, due: Time) {
-        self.last_started = due;
     }
 
     /// Counts an item that does not use its permit any more.

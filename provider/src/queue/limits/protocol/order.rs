@@ -195,9 +195,7 @@ impl Queue {
         holders: &mut Holders,
         now: Time,
     ) -> Vec<(Key, Time)> {
-        let known = self.items.get(&item);
-        let due = known.map(|known| known.due);
-        let class = known.map(|known| known.class.clone());
+        let class = self.items.get(&item).map(|known| known.class.clone());
         let class = class.and_then(|id| self.classes.get_mut(&id));
         let keeper =
             class.and_then(|class| class.keeper.take_if(|keeper| keeper.rank.item == item));
@@ -209,9 +207,6 @@ impl Queue {
             };
             if place >= kept {
                 holder.acquire(now);
-            }
-            if let Some(due) = due {
-                holder.started(due);
             }
             if holder.rule().interval.is_some() {
                 slots.extend(holder.slots.take(now).map(|slot| (key.clone(), slot)));

@@ -1,0 +1,168 @@
+//! `cargo guards`: removes one guard at a time from a copy of the source, and searches for the fault.
+//!
+//! A mechanism has a guard against what it could do wrong. If nothing finds the guard's removal, the guard is
+//! superfluous, or a judge is missing. Each search must find nothing in the source as it is.
+//!
+//! Names select mutants. `--list` only lists them; `--seconds n` is the longest time of a search, 600 by default;
+//! `--docs` writes the table into docs/chaos.md.
+
+mod mutant;
+mod site;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use mutant::{Mutant, Search};
+use site::{Found, Site};
+
+const BEGIN: &str = "<!-- cargo guards --docs -->\n";
+const END: &str = "<!-- end -->\n";
+
+const SECONDS: u64 = 600;
+
+#[derive(Debug, Default)]
+struct Arguments {
+    names: Vec<String>,
+    only_lists: bool,
+    docs: bool,
+    most: Duration,
+}
+
+impl Arguments {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut parsed = Self {
+            most: Duration::from_secs(SECONDS),
+            ..Self::default()
+        };
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--list" => parsed.only_lists = true,
+                "--docs" => parsed.docs = true,
+                "--seconds" => {
+                    let seconds = arguments.next().and_then(|text| text.parse().ok());
+                    let seconds = seconds.ok_or("--seconds needs a whole number")?;
+                    parsed.most = Duration::from_secs(seconds);
+                }
+                option if option.starts_with("--") => {
+                    return Err(format!(
+                        "`{option}` is not known; there are --list, --seconds n, --docs"
+                    ));
+                }
+                _ => parsed.names.push(argument),
+            }
+        }
+        if parsed.docs && !parsed.names.is_empty() {
+            return Err("--docs needs all mutants".to_owned());
+        }
+        Ok(parsed)
+    }
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse(std::env::args().skip(1)).and_then(|arguments| run(&arguments)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns whether all mutants were found.
+fn run(arguments: &Arguments) -> Result<bool, String> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root: PathBuf = here
+        .join("../..")
+        .canonicalize()
+        .map_err(|e| e.to_string())?;
+    let all = Mutant::all(&here.join("mutants"))?;
+    let is_chosen =
+        |mutant: &&Mutant| arguments.names.is_empty() || arguments.names.contains(&mutant.name);
+    let chosen: Vec<_> = all.iter().filter(is_chosen).collect();
+    if let Some(unknown) = arguments
+        .names
+        .iter()
+        .find(|name| all.iter().all(|mutant| mutant.name != **name))
+    {
+        return Err(format!("no mutant is named `{unknown}`; see --list"));
+    }
+    if arguments.only_lists {
+        for mutant in chosen {
+            println!("{}: {}", mutant.name, mutant.promise);
+        }
+        return Ok(true);
+    }
+    let site = Site::of(root.clone());
+    site.restore()?;
+    let searches: BTreeSet<&Search> = chosen.iter().flat_map(|it| &it.searches).collect();
+    for search in searches {
+        let (found, _) = site.search(search, &site.program(search)?, arguments.most)?;
+        if found != Found::Nothing {
+            return Err(format!("{} fails without a mutant", search.name()));
+        }
+    }
+    let mut table = "| without it | found by | seconds |\n|---|---|--:|\n".to_owned();
+    let (mut total, mut missed) = (Duration::ZERO, 0);
+    for mutant in chosen {
+        let (found, took) = try_out(&site, &root, mutant, arguments.most)?;
+        total += took;
+        missed += usize::from(found.is_none());
+        let row = format!(
+            "| {} | {} | {:.0} |\n",
+            mutant.promise,
+            found.as_deref().unwrap_or("**nothing**"),
+            took.as_secs_f64()
+        );
+        print!("{row}");
+        table += &row;
+    }
+    println!(
+        "{missed} not found; {:.0} seconds of a processor",
+        total.as_secs_f64()
+    );
+    if arguments.docs {
+        write_into(&root.join("docs/chaos.md"), &table)?;
+    }
+    Ok(missed == 0)
+}
+
+/// Returns what found the mutant, and the processor time of the searches.
+fn try_out(
+    site: &Site,
+    root: &Path,
+    mutant: &Mutant,
+    most: Duration,
+) -> Result<(Option<String>, Duration), String> {
+    site.restore()?;
+    for (file, text) in mutant.files(root)? {
+        site.write(&file, text.as_bytes())?;
+    }
+    let mut took = Duration::ZERO;
+    for search in &mutant.searches {
+        let named = |error| format!("{}: {error}", mutant.name);
+        let program = site.program(search).map_err(named)?;
+        let (found, time) = site.search(search, &program, most).map_err(named)?;
+        took += time;
+        match found {
+            Found::Fault => return Ok((Some(search.name()), took)),
+            Found::Time => return Ok((Some(format!("{}, without end", search.name())), took)),
+            Found::Nothing => {}
+        }
+    }
+    Ok((None, took))
+}
+
+fn write_into(page: &Path, table: &str) -> Result<(), String> {
+    let failed = |why: String| format!("{}: {why}", page.display());
+    let text = std::fs::read_to_string(page).map_err(|error| failed(error.to_string()))?;
+    let parts = text.split_once(BEGIN).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(END)?;
+        Some((before, after))
+    });
+    let (before, after) = parts.ok_or_else(|| failed(format!("`{}` is missing", BEGIN.trim())))?;
+    std::fs::write(page, format!("{before}{BEGIN}{table}{END}{after}"))
+        .map_err(|error| failed(error.to_string()))
+}
