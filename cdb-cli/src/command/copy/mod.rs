@@ -3,6 +3,7 @@
 mod document;
 mod export;
 mod import;
+mod instances;
 
 pub(crate) use export::{ExportArgs, run as export};
 pub(crate) use import::{ImportArgs, run as import};
