@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use cdb_provider::CosmosDBProvider;
+use cdb_provider::documents::{IntentItem, IntentQueue, OutboxIntent, Status, Text};
+use cdb_provider::model::Document as _;
 use cdb_tests::Backend;
-use duroxide::providers::ProviderAdmin as _;
+use duroxide::providers::{ProviderAdmin as _, WorkItem};
 use tokio::time::sleep;
 
 use super::MOST_ANSWERS;
@@ -13,6 +15,8 @@ use super::site::{ACT, FROZEN, SECOND};
 use crate::harness::next_turn;
 use crate::network::{ANY, Network};
 use crate::pauses::schedule_child;
+use crate::retention::create;
+use crate::work_items::start_of;
 
 /// No provider delivers the intents of others.
 const NEVER: Duration = Duration::from_secs(24 * 3600);
@@ -68,8 +72,44 @@ async fn at_every_position(begin: impl AsyncFn(&CosmosDBProvider, Tree)) -> usiz
     panic!("the call sends too many requests");
 }
 
+/// Stores a start of `below` by `main` that is not delivered.
+async fn send_start(provider: &CosmosDBProvider, key: &str) {
+    let mut start = start_of("below", "Steps");
+    if let WorkItem::StartOrchestration {
+        parent_instance,
+        parent_id,
+        ..
+    } = &mut start
+    {
+        *parent_instance = Some("main".to_owned());
+        *parent_id = Some(2);
+    }
+    let now = provider.container().now();
+    let mut intent = OutboxIntent::new("main", key.to_owned(), "below", now);
+    intent.items.push(IntentItem {
+        queue: IntentQueue::Orchestrator,
+        work_item: Text::Inline(serde_json::to_string(&start).expect("it is JSON")),
+        visible_at: now,
+    });
+    let created = provider.container().run(intent.create()).await;
+    created.expect("it is created");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_frozen_forced_deletion_keeps_the_delivered_start_of_a_later_child() {
     let positions = at_every_position(async |provider, _| schedule_child(provider).await);
+    assert!(positions.await > 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_forced_deletion_keeps_the_undelivered_start_of_a_later_child() {
+    let positions = at_every_position(async |provider, tree| {
+        create(provider, "main", None, Status::Running).await;
+        let key = match tree {
+            Tree::Earlier => "earlier-0",
+            Tree::Later => "later-0",
+        };
+        send_start(provider, key).await;
+    });
     assert!(positions.await > 8);
 }
