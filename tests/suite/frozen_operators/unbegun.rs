@@ -113,3 +113,16 @@ async fn a_frozen_forced_deletion_keeps_the_undelivered_start_of_a_later_child()
     });
     assert!(positions.await > 8);
 }
+
+/// The earlier child runs, so that the deletion drops what its parent sends to it.
+#[tokio::test(start_paused = true)]
+async fn a_frozen_forced_deletion_keeps_what_a_later_parent_sends_to_its_child() {
+    let positions = at_every_position(async |provider, tree| {
+        create(provider, "main", None, Status::Running).await;
+        match tree {
+            Tree::Earlier => create(provider, "below", Some("main"), Status::Running).await,
+            Tree::Later => send_start(provider, "later-0").await,
+        }
+    });
+    assert!(positions.await > 8);
+}
