@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
+use std::io::{BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use cdb_client::{ContainerClient, FeedCursor, FeedStart};
@@ -11,13 +11,13 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::document::line;
+use super::exported::{Exported, progress_file, refuse_existing, remove, remove_progress};
 use super::instances;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
-use crate::output::{Console, counted};
+use crate::output::Console;
 use crate::whole_file;
 
 /// The number of documents per page and physical partition.
@@ -36,12 +36,6 @@ pub(crate) struct ExportArgs {
     resume: bool,
     #[command(flatten)]
     connection: Connection,
-}
-
-/// The result, in numbers.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Exported {
-    documents: u64,
 }
 
 /// The progress of an export, in the file `FILE.progress` until the export is complete.
@@ -240,35 +234,6 @@ impl ExportFile {
     }
 }
 
-/// Removes the progress of an export to the file.
-pub(super) fn remove_progress(file: &Path) -> io::Result<()> {
-    remove(&progress_file(file))
-}
-
-fn remove(file: &Path) -> io::Result<()> {
-    match fs::remove_file(file) {
-        // A new export, and that of an empty container, has none.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}
-
-fn progress_file(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".progress");
-    name.into()
-}
-
-/// # Errors
-/// When the file exists, with what to do.
-pub(super) fn refuse_existing(path: &Path, remedy: &str) -> Result<(), Failure> {
-    if !path.exists() {
-        return Ok(());
-    }
-    let name = path.display();
-    Err(Failure::usage(format!("{name} exists: {remedy}")))
-}
-
 /// # Errors
 /// When the file exists.
 fn new_file(path: &Path) -> Result<File, Failure> {
@@ -282,19 +247,6 @@ fn new_file(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-impl Exported {
-    pub(super) fn write(&mut self, json: &str, out: &mut dyn Write) -> Result<(), Failure> {
-        let line = line(json).map_err(|error| {
-            Failure::service(format!(
-                "the service returned a document that cannot be read: {error}"
-            ))
-        })?;
-        writeln!(out, "{line}")?;
-        self.documents += 1;
-        Ok(())
-    }
-}
-
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -303,11 +255,5 @@ impl fmt::Display for Source {
             container,
         } = self;
         write!(f, "`{database}/{container}` at {endpoint}")
-    }
-}
-
-impl fmt::Display for Exported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exported {}", counted(self.documents, "document"))
     }
 }

@@ -8,7 +8,7 @@ use cdb_model::RawSql;
 use duroxide::providers::ProviderAdmin as _;
 use serde_json::value::RawValue;
 
-use super::export::{Exported, refuse_existing, remove_progress};
+use super::exported::{Exported, refuse_existing, remove_progress};
 use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;

@@ -2,6 +2,7 @@
 
 mod document;
 mod export;
+mod exported;
 mod import;
 mod instances;
 
