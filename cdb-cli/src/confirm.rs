@@ -135,6 +135,16 @@ impl Plan {
     pub(crate) fn rows(&self) -> &[Row] {
         &self.instances
     }
+
+    pub(crate) fn take_rows(&mut self) -> Vec<Row> {
+        std::mem::take(&mut self.instances)
+    }
+
+    /// Lists these instances. `skipped` of those that were listed are not part of the plan.
+    pub(crate) fn list(&mut self, instances: Vec<Row>, skipped: usize) {
+        self.instances = instances;
+        self.count -= skipped as u64;
+    }
 }
 
 impl Confirmation {
@@ -181,7 +191,7 @@ pub(crate) fn check_planned(now: Option<&str>, planned: &str) -> Result<(), Fail
     match now {
         Some(now) if now == planned => Ok(()),
         Some(now) => Err(Failure::finding(format!(
-            "nothing was changed: other items match than the plan {planned} covers; the plan is now {now}"
+            "nothing was changed: other items match than the plan {planned} covers; the plan is now {now}. An interrupted run leaves fewer: look at what is left with --dry-run"
         ))),
         None => Err(Failure::usage(
             "--planned is for a selection; named items are the plan, so leave it out",

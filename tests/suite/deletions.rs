@@ -83,11 +83,16 @@ async fn sender_of(provider: &CosmosDBProvider, target: &str, parent: Option<&st
     {
         *parent_instance = parent.map(str::to_owned);
     }
+    send(provider, "sender", target, &start).await;
+}
+
+/// Stores a message between two instances that is not delivered.
+async fn send(provider: &CosmosDBProvider, sender: &str, target: &str, message: &WorkItem) {
     let now = provider.container().now();
-    let mut intent = OutboxIntent::new("sender", "turn-1-0".to_owned(), target, now);
+    let mut intent = OutboxIntent::new(sender, "turn-1-0".to_owned(), target, now);
     intent.items.push(IntentItem {
         queue: IntentQueue::Orchestrator,
-        work_item: Text::Inline(serde_json::to_string(&start).expect("it is JSON")),
+        work_item: Text::Inline(serde_json::to_string(message).expect("it is JSON")),
         visible_at: now,
     });
     let created = provider.container().run(intent.create()).await;
@@ -161,6 +166,43 @@ async fn a_deletion_does_not_start_children_of_the_deleted_instance() {
     assert_eq!(deleted.expect("it is deleted").instances_deleted, 1);
     assert!(partitions(&provider).await.is_empty());
     backend.stop().await;
+}
+
+/// Deletes a parent that has not delivered a message to its child. Returns the instances whose partitions
+/// are left: the child is deleted first, and a message that is delivered afterwards would stay.
+async fn delete_with_message_to_child(force: bool) -> BTreeSet<String> {
+    let day = Duration::from_secs(24 * 3600);
+    let backend = Backend::start_simulated_with(|config| config.reconciler_interval = day).await;
+    let provider = backend.provider().await;
+    let status = || {
+        if force {
+            Status::Running
+        } else {
+            Status::Completed
+        }
+    };
+    create(&provider, "parent", None, status()).await;
+    create(&provider, "child", Some("parent"), status()).await;
+    let cancel = WorkItem::CancelInstance {
+        instance: "child".to_owned(),
+        reason: "enough".to_owned(),
+    };
+    send(&provider, "parent", "child", &cancel).await;
+    let deleted = provider.delete_instance("parent", force).await;
+    assert_eq!(deleted.expect("it is deleted").instances_deleted, 2);
+    let left = partitions(&provider).await;
+    backend.stop().await;
+    left
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_delivers_no_message_from_a_parent_to_its_deleted_child() {
+    assert_eq!(delete_with_message_to_child(false).await, BTreeSet::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_forced_deletion_delivers_no_message_from_a_parent_to_its_deleted_child() {
+    assert_eq!(delete_with_message_to_child(true).await, BTreeSet::new());
 }
 
 const LOCK: Duration = Duration::from_secs(30);

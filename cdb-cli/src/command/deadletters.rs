@@ -95,6 +95,7 @@ impl FailedMessages for DeadLetterSources {
 
     const NOUN: &'static str = "dead letter";
     const MEMBER: &'static str = "deadLetters";
+    const ABSENT: &'static str = "not found";
 
     fn now(&self) -> Timestamp {
         Self::now(self)
@@ -113,8 +114,8 @@ impl FailedMessages for DeadLetterSources {
         }
     }
 
-    async fn row(&self, name: &DeadLetterId) -> Result<Row, Failure> {
-        Ok(Row::of(&find(self, name).await?))
+    async fn row(&self, name: &DeadLetterId) -> Result<Option<Row>, Failure> {
+        Ok(self.find(name).await?.as_ref().map(Row::of))
     }
 
     async fn apply(&self, name: &DeadLetterId, action: Action) -> Result<Outcome, Failure> {

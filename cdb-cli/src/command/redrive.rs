@@ -1,5 +1,6 @@
 //! Redrives and discards messages that failed for good, for `cdb deadletters` and `cdb work`.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use async_trait::async_trait;
@@ -32,17 +33,16 @@ pub(super) trait FailedMessages: Sync {
     const NOUN: &'static str;
     /// The JSON member for several messages.
     const MEMBER: &'static str;
+    /// The state of a name without a message: "not found".
+    const ABSENT: &'static str;
 
     fn now(&self) -> Timestamp;
 
     /// Reads the names of all messages.
     async fn names(&self) -> Result<Vec<Self::Name>, Failure>;
 
-    /// Reads a message.
-    ///
-    /// # Errors
-    /// When the message does not exist.
-    async fn row(&self, name: &Self::Name) -> Result<Self::Row, Failure>;
+    /// Reads a message. Returns `None` when it does not wait for an operator.
+    async fn row(&self, name: &Self::Name) -> Result<Option<Self::Row>, Failure>;
 
     /// Redrives or discards a message. Returns [`Outcome::Gone`] when another process did so first.
     async fn apply(&self, name: &Self::Name, action: Action) -> Result<Outcome, Failure>;
@@ -85,7 +85,18 @@ struct Plan<F: FailedMessages> {
     digest: Option<String>,
     #[serde(flatten)]
     messages: Member<Vec<F::Row>>,
+    #[serde(flatten)]
+    absent: Absent,
     now: Timestamp,
+}
+
+/// The given names without a message, which an earlier run may have redriven or discarded.
+#[derive(Clone, Debug, Serialize)]
+struct Absent {
+    #[serde(rename = "notFound", skip_serializing_if = "Vec::is_empty")]
+    names: Vec<String>,
+    #[serde(skip)]
+    state: &'static str,
 }
 
 /// The result of a command, in numbers.
@@ -101,6 +112,8 @@ struct Done<'a> {
     /// Those that stay, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refused: Vec<String>,
+    #[serde(flatten)]
+    absent: Absent,
     #[serde(skip)]
     noun: &'static str,
 }
@@ -112,20 +125,19 @@ impl<N: Name> Chosen<N> {
         action: Action,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let names = if self.which.all {
-            // All names before the first change, so that a message that fails again is not processed
-            // twice.
-            messages.names().await?
-        } else {
-            self.which.names.clone()
-        };
-        let plan = self.which.plan(messages, &names, action).await?;
+        let (plan, names) = self.which.plan(messages, action).await?;
+        if names.is_empty() && !plan.absent.is_empty() {
+            return Err(Failure::finding(plan.absent.to_string()));
+        }
+        let exit = plan.absent.exit();
         if self.confirmation.is_missing() {
-            return self.confirmation.stop(&plan, console);
+            self.confirmation.stop(&plan, console)?;
+            return Ok(exit);
         }
         if let Some(planned) = self.confirmation.planned() {
             check_planned(plan.digest(), planned)?;
         }
+        let is_single = names.len() == 1 && plan.absent.is_empty();
         let mut done = Done {
             action: match action {
                 Action::Redrive => "redrove",
@@ -135,13 +147,14 @@ impl<N: Name> Chosen<N> {
             messages: Member(F::MEMBER, 0),
             gone: 0,
             refused: Vec::new(),
+            absent: plan.absent,
             noun: F::NOUN,
         };
         for (number, name) in names.iter().enumerate() {
             match messages.apply(name, action).await {
                 Ok(Outcome::Done) => done.messages.1 += 1,
                 Ok(Outcome::Gone) => done.gone += 1,
-                Err(refused) if names.len() == 1 => return Err(refused),
+                Err(refused) if is_single => return Err(refused),
                 // One message must not stop the others; the next run finds it again.
                 Err(refused) => done.refused.push(format!("{name}: {}", refused.message)),
             }
@@ -152,40 +165,75 @@ impl<N: Name> Chosen<N> {
         }
         console.answer(&done)?;
         if done.refused.is_empty() {
-            return Ok(Exit::Ok);
+            return Ok(exit);
         }
         Ok(Exit::Finding)
     }
 }
 
 impl<N: Name> Which<N> {
+    /// Returns the plan, and the names of its messages, each once.
     async fn plan<F: FailedMessages<Name = N>>(
         &self,
         messages: &F,
-        all: &[N],
         action: Action,
-    ) -> Result<Plan<F>, Failure> {
-        let mut rows = Vec::new();
+    ) -> Result<(Plan<F>, Vec<N>), Failure> {
+        let (mut names, mut rows) = (Vec::new(), Vec::new());
+        let (mut absent, mut known) = (Vec::new(), HashSet::new());
         for name in &self.names {
-            rows.push(messages.row(name).await?);
-        }
-        let digest = self.all.then(|| {
-            let mut digest = PlanDigest::default();
-            for name in all {
-                digest.add(PlanItem::of(&[&name.to_string()]));
+            let text = name.to_string();
+            if !known.insert(text.clone()) {
+                continue;
             }
-            digest.finish()
-        });
-        Ok(Plan {
+            match messages.row(name).await? {
+                Some(row) => {
+                    rows.push(row);
+                    names.push(name.clone());
+                }
+                // An interrupted run has done so, and must not stop the next one.
+                None => absent.push(text),
+            }
+        }
+        let mut digest = None;
+        if self.all {
+            // All names before the first change, so that a message that fails again is not processed
+            // twice.
+            names = messages.names().await?;
+            let mut all = PlanDigest::default();
+            for name in &names {
+                all.add(PlanItem::of(&[&name.to_string()]));
+            }
+            digest = Some(all.finish());
+        }
+        let plan = Plan {
             action: match action {
                 Action::Redrive => "redrive",
                 Action::Discard => "discard",
             },
-            count: all.len() as u64,
+            count: names.len() as u64,
             digest,
             messages: Member(F::MEMBER, rows),
+            absent: Absent {
+                names: absent,
+                state: F::ABSENT,
+            },
             now: messages.now(),
-        })
+        };
+        Ok((plan, names))
+    }
+}
+
+impl Absent {
+    fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    fn exit(&self) -> Exit {
+        if self.is_empty() {
+            Exit::Ok
+        } else {
+            Exit::Finding
+        }
     }
 }
 
@@ -210,10 +258,28 @@ impl<F: FailedMessages> fmt::Display for Plan<F> {
         let what = counted(self.count, F::NOUN);
         writeln!(f, "would {} {what}", self.action)?;
         let Member(_, rows) = &self.messages;
-        if rows.is_empty() {
-            return Ok(());
+        if !rows.is_empty() {
+            f.write_str(&F::table(rows, self.now))?;
         }
-        f.write_str(&F::table(rows, self.now))
+        self.absent.fmt(f)
+    }
+}
+
+impl fmt::Display for Absent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state;
+        match &*self.names {
+            [] => Ok(()),
+            [name] => write!(
+                f,
+                "{state}: `{name}`; it was redriven or discarded before, or the name is wrong"
+            ),
+            names => write!(
+                f,
+                "{state}: `{}`; they were redriven or discarded before, or the names are wrong",
+                names.join("`, `")
+            ),
+        }
     }
 }
 
@@ -226,6 +292,9 @@ impl fmt::Display for Done<'_> {
         }
         for refused in &self.refused {
             write!(f, "\nnot {}: {refused}", self.action)?;
+        }
+        if !self.absent.is_empty() {
+            write!(f, "\n{}", self.absent)?;
         }
         Ok(())
     }

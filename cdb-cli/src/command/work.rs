@@ -93,6 +93,7 @@ impl FailedMessages for SetAside<'_> {
 
     const NOUN: &'static str = "message";
     const MEMBER: &'static str = "messages";
+    const ABSENT: &'static str = "not set aside";
 
     fn now(&self) -> Timestamp {
         self.holdings.now()
@@ -111,10 +112,8 @@ impl FailedMessages for SetAside<'_> {
         }
     }
 
-    async fn row(&self, name: &WorkName) -> Result<WorkRow, Failure> {
-        let found = self.admin.find_set_aside(&name.0).await?;
-        let found = found.map(WorkRow::of);
-        found.ok_or_else(|| Failure::finding(format!("message `{name}` is not set aside")))
+    async fn row(&self, name: &WorkName) -> Result<Option<WorkRow>, Failure> {
+        Ok(self.admin.find_set_aside(&name.0).await?.map(WorkRow::of))
     }
 
     async fn apply(&self, name: &WorkName, action: Action) -> Result<Outcome, Failure> {

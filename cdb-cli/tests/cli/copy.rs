@@ -340,6 +340,100 @@ async fn an_export_that_fails_before_its_first_page_leaves_no_file() {
     assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
     let again = export(&account, &file, &[]).await;
     again.complains("exists: continue its export with --resume, name another file, or delete it");
+    // It fails after its only page.
+    fill(&account).await;
+    let other = folder.path().join("other.jsonl");
+    let fault = Fault::once(Effect::error(400, 0)).on(OperationKind::Feed);
+    account.emulator.inject(fault.after(1));
+    let failed = export(&account, &other, &[]).await;
+    assert_eq!(failed.exit, Exit::Service, "{failed:?}");
+    failed.complains("; continue with --resume\n");
+    let resumed = export(&account, &other, &["--resume"]).await;
+    assert_eq!(resumed.exit, Exit::Ok, "{resumed:?}");
+}
+
+/// Returns the names of the files in a folder.
+fn files(folder: &TempDir) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.path()).expect("a folder");
+    let name = |entry: std::fs::DirEntry| entry.file_name().into_string().expect("UTF-8");
+    entries.map(|entry| name(entry.expect("a file"))).collect()
+}
+
+#[tokio::test]
+async fn a_wrong_id_is_reported_before_any_instance_is_exported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("orders");
+    let account = Account::start().await;
+    fill(&account).await;
+    let wrong = ["order-1", "lost", "order-3", "gone"].map(|id| ["--instance", id]);
+    let failed = export(&account, &file, &wrong.concat()).await;
+    assert_eq!(failed.exit, Exit::Finding, "{failed:?}");
+    failed.complains(
+        "instance `lost` does not exist; instance `gone` does not exist; nothing was exported: correct or leave out these ids",
+    );
+    assert!(files(&folder).is_empty(), "{:?}", files(&folder));
+    let printed = account
+        .cdb("export --instance order-1 --instance lost")
+        .await;
+    assert_eq!(printed.out, "", "{printed:?}");
+    let correct = ["order-1", "order-3"].map(|id| ["--instance", id]);
+    let exported = export(&account, &file, &correct.concat()).await;
+    assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
+    assert_eq!(lines(&file).len(), 2);
+    let again = export(&account, &file, &correct.concat()).await;
+    assert_eq!(again.exit, Exit::Usage, "{again:?}");
+    again.complains("orders exists: name another file, or delete it\n");
+}
+
+#[tokio::test]
+async fn an_interrupted_export_of_instances_leaves_no_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("orders");
+    let account = Account::start().await;
+    fill(&account).await;
+    // A killed export has left it.
+    std::fs::write(folder.path().join("orders.new"), "{}\n".repeat(100)).expect("a file");
+    // The queries of both families and of the documents of order-1 succeed.
+    let fault = Fault::once(Effect::error(400, 0)).on(OperationKind::Query);
+    account.emulator.inject(fault.after(3));
+    let both = ["--instance", "order-1", "--instance", "order-3"];
+    let failed = export(&account, &file, &both).await;
+    assert_eq!(failed.exit, Exit::Service, "{failed:?}");
+    assert!(files(&folder).is_empty(), "{:?}", files(&folder));
+    let exported = export(&account, &file, &both).await;
+    assert_eq!(exported.out, "exported 2 documents\n", "{exported:?}");
+    assert_eq!(files(&folder), ["orders"]);
+}
+
+#[tokio::test]
+async fn an_instance_that_is_named_twice_or_beside_its_parent_is_exported_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("orders");
+    let account = Account::start().await;
+    fill(&account).await;
+    let ids = ["order-2::sub::4", "order-2", "order-2"].map(|id| ["--instance", id]);
+    let exported = export(&account, &file, &ids.concat()).await;
+    assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
+    let exported = lines(&file);
+    let mut once = exported.clone();
+    once.dedup();
+    assert_eq!(exported, once);
+    let parent = account.cdb("export --instance order-2").await;
+    let mut parent: Vec<&str> = parent.out.lines().collect();
+    parent.sort_unstable();
+    assert_eq!(exported, parent);
+}
+
+#[tokio::test]
+async fn an_export_of_an_instance_removes_the_progress_of_an_older_one() {
+    let state = Interrupted::start().await;
+    std::fs::remove_file(state.file()).expect("it is there");
+    let exported = state.export(&["--instance", "order-2"]).await;
+    assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
+    let whole = std::fs::read(state.file()).expect("an export");
+    let resumed = state.export(&["--resume"]).await;
+    resumed.complains("there is no interrupted export");
+    assert_eq!(std::fs::read(state.file()).expect("an export"), whole);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

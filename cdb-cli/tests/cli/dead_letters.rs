@@ -230,17 +230,62 @@ async fn a_dead_letter_that_stays_does_not_stop_the_others() {
 async fn a_missing_dead_letter_is_a_finding() {
     let (account, _) = start().await;
     for name in ["intent-turn-9@order-3", "in-0-1@missing", "out-0-1@[7]"] {
-        for command in ["show", "redrive", "discard"] {
-            let run = account.cdb(&["deadletters", command, name]).await;
-            assert_eq!(run.exit, Exit::Finding, "{run:?}");
-            let text = format!("dead letter `{name}` does not exist");
-            run.complains(&text);
+        let shown = account.cdb(&["deadletters", "show", name]).await;
+        assert_eq!(shown.exit, Exit::Finding, "{shown:?}");
+        shown.complains(&format!("dead letter `{name}` does not exist"));
+        for command in ["redrive", "discard"] {
+            for confirmation in ["--yes", "--dry-run"] {
+                let run = account
+                    .cdb(&["deadletters", command, name, confirmation])
+                    .await;
+                assert_eq!(run.exit, Exit::Finding, "{run:?}");
+                run.complains(&format!(
+                    "not found: `{name}`; it was redriven or discarded before, or the name is wrong"
+                ));
+            }
         }
     }
     let run = account.cdb("deadletters show order-3").await;
     assert_eq!(run.exit, Exit::Usage, "{run:?}");
     let neither = account.cdb("deadletters redrive --yes").await;
     assert_eq!(neither.exit, Exit::Usage, "{neither:?}");
+}
+
+/// An interrupted run has redriven or discarded the first of them.
+#[tokio::test]
+async fn a_repeated_run_does_what_is_left_and_reports_what_is_gone() {
+    for (action, done) in [("redrive", "redrove"), ("discard", "discarded")] {
+        let (account, _) = start().await;
+        let all = names(&account.cdb("deadletters list").await);
+        let [_, first, second, third] = &*all else {
+            panic!("{all:?}");
+        };
+        let run = async |names: &[&String], confirmation| {
+            let names = names.iter().map(|name| name.as_str());
+            let command = ["deadletters", action].into_iter().chain(names);
+            let command: Vec<&str> = command.chain([confirmation]).collect();
+            account.cdb(&command).await
+        };
+        let interrupted = run(&[first], "--yes").await;
+        assert_eq!(interrupted.exit, Exit::Ok, "{interrupted:?}");
+        let planned = run(&[first, second, second], "--dry-run").await;
+        assert_eq!(planned.exit, Exit::Finding, "{planned:?}");
+        planned.prints(&format!("would {action} 1 dead letter\n"));
+        planned.prints(&format!(
+            "\nnot found: `{first}`; it was redriven or discarded before"
+        ));
+        let again = run(&[first, second, second, third], "--yes").await;
+        assert_eq!(again.exit, Exit::Finding, "{again:?}");
+        again.prints(&format!(
+            "{done} 2 dead letters\nnot found: `{first}`; it was redriven or discarded before, or the name is wrong\n"
+        ));
+        let none = run(&[first, second], "--yes").await;
+        assert_eq!(none.exit, Exit::Finding, "{none:?}");
+        none.complains(&format!(
+            "not found: `{first}`, `{second}`; they were redriven or discarded before, or the names are wrong"
+        ));
+        assert_eq!(none.out, "", "nothing was done");
+    }
 }
 
 #[tokio::test]

@@ -206,6 +206,45 @@ async fn a_restart_starts_the_orchestration_with_the_first_input() {
     running.complains("`order-2` is running");
 }
 
+/// An interrupted run has deleted or cancelled the first of them.
+#[tokio::test]
+async fn a_repeated_change_of_named_instances_changes_those_that_are_left() {
+    let account = Account::start().await;
+    fill(&account).await;
+    let deleted = account.cdb("instances delete order-1 --yes").await;
+    assert_eq!(deleted.exit, Exit::Ok, "{deleted:?}");
+    let both = "instances delete order-1 order-3 order-3";
+    let planned = account.cdb(&*format!("{both} --dry-run")).await;
+    assert_eq!(planned.exit, Exit::Finding, "{planned:?}");
+    planned.prints("would delete 1 instance\n");
+    planned.complains("not in the plan: instance `order-1` does not exist\n");
+    let again = account.cdb(&*format!("{both} --yes")).await;
+    assert_eq!(again.exit, Exit::Finding, "{again:?}");
+    again.prints("deleted 1 instance");
+    again.prints("\nnot deleted: instance `order-1` does not exist\n");
+    let none = account.cdb(&*format!("{both} --yes")).await;
+    assert_eq!(none.exit, Exit::Finding, "{none:?}");
+    none.prints("deleted 0 instances\nnot deleted: ");
+    let typo = account.cdb("instances delete order-1 --yes").await;
+    assert_eq!(typo.exit, Exit::Finding, "{typo:?}");
+    typo.complains("instance `order-1` does not exist");
+
+    let account = Account::start().await;
+    fill(&account).await;
+    let three = "instances cancel order-3 order-2 missing";
+    let planned = account.cdb(&*format!("{three} --dry-run")).await;
+    planned.prints("would cancel 1 instance\n");
+    assert!(!planned.out.contains("order-3"), "{planned:?}");
+    planned.complains("not in the plan: instance `order-3` has ended: Failed\n");
+    let cancelled = account.cdb(&*format!("{three} --yes")).await;
+    assert_eq!(cancelled.exit, Exit::Finding, "{cancelled:?}");
+    cancelled.prints("cancelled 1 instance;");
+    cancelled.prints("\nnot cancelled: instance `order-3` has ended: Failed\n");
+    let single = account.cdb("instances cancel order-3 --yes").await;
+    assert_eq!(single.exit, Exit::Finding, "{single:?}");
+    single.complains("instance `order-3` has ended");
+}
+
 #[tokio::test]
 async fn a_paused_instance_is_shown_and_found_until_it_is_resumed() {
     let account = Account::start().await;

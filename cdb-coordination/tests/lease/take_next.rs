@@ -1,9 +1,15 @@
 //! Leases of the next free documents.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use cdb_client::{
+    HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
+};
 use cdb_coordination::Criteria;
+use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{
     Container, CriteriaError, Criterion, Direction, Document, Filter, Lease, Operator, Query,
     SortCriterion,
@@ -245,4 +251,45 @@ async fn unreadable_documents_are_skipped() {
     assert_eq!(numbers, [1, 2, 3, 4, 5]);
     let metrics = recorded.under("cdb.lease.unreadable");
     assert!(metrics[" order"][0] >= 7.0, "{metrics:?}");
+}
+
+/// A network whose queries take 5.3 s and whose other requests take 6.2 s, once it is slow.
+#[derive(Debug)]
+struct Slow(SimulatedTime, Arc<AtomicBool>);
+
+#[async_trait]
+impl Transport for Slow {
+    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
+        if self.1.load(Ordering::Relaxed) {
+            let is_query = request.headers.contains_key("x-ms-documentdb-isquery");
+            let time = if is_query { 5_300 } else { 6_200 };
+            tokio::time::sleep(Duration::from_millis(time)).await;
+        }
+        self.0.send(request).await
+    }
+}
+
+/// All requests of a call share a deadline. After the first refused leases too little of it is left for
+/// another query, which would fail.
+#[tokio::test(start_paused = true)]
+async fn a_call_with_slow_requests_and_refused_leases_ends_within_a_deadline() {
+    let account = account_with(80).await;
+    let Some(emulator) = account.emulator() else {
+        return;
+    };
+    let is_slow = Arc::new(AtomicBool::new(false));
+    let shop = account.shop_through(|time| Slow(time.unwrap(), is_slow.clone()));
+    let leases = leases(&shop.await, "worker");
+    let query = || Query::in_partition("a").filter(open());
+    let first = leases.take_next(query(), 1).await.unwrap();
+    first.into_iter().next().unwrap().release().await.unwrap();
+    emulator.inject(Fault::always(Effect::error(412, 0)).on(OperationKind::Bulk));
+    // Two queries and three refused leases take 29.2 of 30 s.
+    is_slow.store(true, Ordering::Relaxed);
+    let begun = tokio::time::Instant::now();
+    let taken = leases.take_next(query(), 1).await.unwrap();
+    assert!(taken.is_empty());
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(29), "{took:?}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
 }

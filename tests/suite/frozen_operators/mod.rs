@@ -4,6 +4,7 @@
 //! process may stand still. Time is simulated.
 
 mod site;
+mod unbegun;
 
 use cdb_provider::Extent;
 use cdb_provider::documents::{Instance, InstanceKey, Status};

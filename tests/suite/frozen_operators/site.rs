@@ -19,10 +19,10 @@ use crate::network::{ANY, Network};
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// How long the operator stands still: shorter than the deadline of a request, so that it goes on.
-const FROZEN: Duration = Duration::from_secs(24);
+pub(super) const FROZEN: Duration = Duration::from_secs(24);
 
 /// When the others act meanwhile.
-const ACT: Duration = Duration::from_secs(3);
+pub(super) const ACT: Duration = Duration::from_secs(3);
 
 pub(super) struct Site {
     backend: Backend,

@@ -2,6 +2,7 @@
 //! a rollback continues all. Time is simulated.
 
 mod cancelled;
+mod continued;
 mod failures;
 mod load;
 mod messages;

@@ -1,24 +1,23 @@
-//! `cdb export`: writes the documents of a container, or of instances, as JSON lines.
+//! `cdb export`: writes the documents of a container as JSON lines.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Seek as _, SeekFrom, Write};
+use std::io::{BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
 use cdb_client::{ContainerClient, FeedCursor, FeedStart};
-use cdb_model::RawSql;
 use cdb_provider::documents::Durable;
 use clap::Args;
-use duroxide::providers::ProviderAdmin as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::document::line;
+use super::exported::{Exported, progress_file, refuse_existing, remove, remove_progress};
+use super::instances;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
-use crate::output::{Console, counted};
+use crate::output::Console;
 use crate::whole_file;
 
 /// The number of documents per page and physical partition.
@@ -37,12 +36,6 @@ pub(crate) struct ExportArgs {
     resume: bool,
     #[command(flatten)]
     connection: Connection,
-}
-
-/// The result, in numbers.
-#[derive(Debug, Default, Serialize)]
-struct Exported {
-    documents: u64,
 }
 
 /// The progress of an export, in the file `FILE.progress` until the export is complete.
@@ -72,9 +65,9 @@ pub(crate) async fn run(
     match (&args.out, &*args.instance) {
         (None, []) => args.container_to_output(console).await,
         (Some(file), []) => args.container_to_file(file, console).await,
-        (out, instances) => {
+        (out, named) => {
             let orchestrations = Orchestrations::open(&args.connection, model).await?;
-            export_instances(&orchestrations, instances, out.as_deref(), console).await
+            instances::export(&orchestrations, named, out.as_deref(), console).await
         }
     }
 }
@@ -123,9 +116,12 @@ impl ExportArgs {
             let (file, cursor) = ExportFile::resume(file, self.source())?;
             (Some(file), container.resume_change_feed(cursor))
         } else {
-            refuse_existing(file)?;
+            refuse_existing(
+                file,
+                "continue its export with --resume, name another file, or delete it",
+            )?;
             // That of an older export does not belong to the new file.
-            remove_progress(&progress_file(file))?;
+            remove_progress(file)?;
             (None, container.change_feed(FeedStart::Beginning))
         };
         let mut feed = feed.page_size(PAGE);
@@ -141,7 +137,13 @@ impl ExportArgs {
                 console.progress(file.exported.to_string())?;
             }
             file.append(&documents, feed.cursor())?;
-            documents = feed.next_documents().await?;
+            documents = match feed.next_documents().await {
+                Ok(documents) => documents,
+                Err(error) => {
+                    console.remark(&format!("{}; continue with --resume", file.exported))?;
+                    return Err(error.into());
+                }
+            };
         }
         console.answer(&file.finish()?)?;
         Ok(Exit::Ok)
@@ -227,70 +229,9 @@ impl ExportFile {
 
     /// Removes the progress: the export is complete.
     fn finish(self) -> Result<Exported, Failure> {
-        remove_progress(&self.progress_file)?;
+        remove(&self.progress_file)?;
         Ok(self.exported)
     }
-}
-
-fn remove_progress(file: &Path) -> io::Result<()> {
-    match fs::remove_file(file) {
-        // A new export, and that of an empty container, has none.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
-}
-
-/// Exports instances, each with its descendants.
-async fn export_instances(
-    orchestrations: &Orchestrations,
-    instances: &[String],
-    file: Option<&Path>,
-    console: &mut Console<'_>,
-) -> Result<Exit, Failure> {
-    let mut exported = Exported::default();
-    let mut file = file.map(new_file).transpose()?.map(BufWriter::new);
-    let container = orchestrations.container.in_background();
-    for instance in instances {
-        orchestrations.instance(instance).await?;
-        let tree = orchestrations.provider.get_instance_tree(instance).await?;
-        for id in tree.all_ids {
-            let documents =
-                RawSql::<Box<RawValue>>::new("SELECT * FROM c").in_partition(id.as_str());
-            for document in container.query(documents).all().await? {
-                match &mut file {
-                    Some(file) => exported.write(document.get(), file)?,
-                    None => exported.write(document.get(), console.out)?,
-                }
-            }
-        }
-    }
-    match &mut file {
-        Some(file) => {
-            file.flush()?;
-            file.get_ref().sync_all()?;
-            console.answer(&exported)?;
-        }
-        None => console.remark(&exported.to_string())?,
-    }
-    Ok(Exit::Ok)
-}
-
-fn progress_file(file: &Path) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(".progress");
-    name.into()
-}
-
-/// # Errors
-/// When the file exists.
-fn refuse_existing(path: &Path) -> Result<(), Failure> {
-    if !path.exists() {
-        return Ok(());
-    }
-    let name = path.display();
-    Err(Failure::usage(format!(
-        "{name} exists: continue its export with --resume, name another file, or delete it"
-    )))
 }
 
 /// # Errors
@@ -306,19 +247,6 @@ fn new_file(path: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-impl Exported {
-    fn write(&mut self, json: &str, out: &mut dyn Write) -> Result<(), Failure> {
-        let line = line(json).map_err(|error| {
-            Failure::service(format!(
-                "the service returned a document that cannot be read: {error}"
-            ))
-        })?;
-        writeln!(out, "{line}")?;
-        self.documents += 1;
-        Ok(())
-    }
-}
-
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -327,11 +255,5 @@ impl fmt::Display for Source {
             container,
         } = self;
         write!(f, "`{database}/{container}` at {endpoint}")
-    }
-}
-
-impl fmt::Display for Exported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "exported {}", counted(self.documents, "document"))
     }
 }

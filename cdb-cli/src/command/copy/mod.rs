@@ -2,7 +2,9 @@
 
 mod document;
 mod export;
+mod exported;
 mod import;
+mod instances;
 
 pub(crate) use export::{ExportArgs, run as export};
 pub(crate) use import::{ImportArgs, run as import};

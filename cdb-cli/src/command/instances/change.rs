@@ -29,6 +29,8 @@ pub(super) trait Change: Args {
     const DONE: &'static str;
     /// The number of instances that are changed between two progress reports.
     const AT_A_TIME: usize = usize::MAX;
+    /// Whether a refused instance does not stop the others: an interrupted run has changed it.
+    const SKIPS_REFUSED: bool = false;
     type Report: Report;
 
     /// Returns the chosen instances that the change fits.
@@ -95,8 +97,11 @@ impl<C: Change> ChangeArgs<C> {
             if let Some(planned) = &planned {
                 rows.retain(|row| planned.contains(&item(row)));
             }
-            rows.iter().try_for_each(|row| change.refuse(row))?;
-            let mut rows = rows.into_iter().peekable();
+            let (fitting, skipped) = self.fitting(rows)?;
+            for reason in batches.take_missing().into_iter().chain(skipped) {
+                context.report.refuse(reason);
+            }
+            let mut rows = fitting.into_iter().peekable();
             loop {
                 let some = rows.by_ref().take(C::AT_A_TIME).collect();
                 change.apply(some, &mut context).await?;
@@ -110,22 +115,45 @@ impl<C: Change> ChangeArgs<C> {
         Ok(context.report.exit())
     }
 
+    /// Returns the instances that the change fits, and why the others are skipped.
+    ///
+    /// # Errors
+    /// When an instance is refused that an earlier run cannot have changed.
+    fn fitting(&self, rows: Vec<Row>) -> Result<(Vec<Row>, Vec<String>), Failure> {
+        let (mut fitting, mut skipped) = (Vec::with_capacity(rows.len()), Vec::new());
+        for row in rows {
+            match self.change.refuse(&row) {
+                Ok(()) => fitting.push(row),
+                Err(refused) if C::SKIPS_REFUSED && !self.chosen.is_single() => {
+                    skipped.push(refused.message);
+                }
+                Err(refused) => return Err(refused),
+            }
+        }
+        Ok((fitting, skipped))
+    }
+
     async fn plan(
         &self,
-        batches: Batches<'_>,
+        mut batches: Batches<'_>,
         context: &Context<'_, C::Report>,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let plan: Plan = batches.plan(C::VERB).await?;
+        let mut plan: Plan = batches.plan(C::VERB).await?;
+        let (fitting, skipped) = self.fitting(plan.take_rows())?;
+        plan.list(fitting, skipped.len());
+        let mut exit = Exit::Ok;
+        for reason in batches.take_missing().into_iter().chain(skipped) {
+            console.remark(&format!("not in the plan: {reason}"))?;
+            exit = Exit::Finding;
+        }
         if plan.rows().is_empty() {
             let chosen = context.chosen;
             chosen
                 .explain_empty(context.orchestrations, console)
                 .await?;
         }
-        let mut exit = Exit::Ok;
         for row in plan.rows() {
-            self.change.refuse(row)?;
             if self.change.describe(row, context, console).await? != Exit::Ok {
                 exit = Exit::Finding;
             }

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::select::{Filters, State};
 use crate::confirm::{Plan, PlanDigest, PlanItem, check_planned};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
 use crate::output::Console;
 use crate::view::instances::{ListFilter, Row, list};
@@ -40,6 +40,9 @@ pub(super) struct Chosen {
 pub(super) struct Batches<'a> {
     orchestrations: &'a Orchestrations,
     remaining: Remaining<'a>,
+    skips_missing: bool,
+    /// Why named instances were skipped.
+    missing: Vec<String>,
 }
 
 enum Remaining<'a> {
@@ -77,6 +80,8 @@ impl Chosen {
         Ok(Batches {
             orchestrations,
             remaining,
+            skips_missing: false,
+            missing: Vec::new(),
         })
     }
 
@@ -142,15 +147,34 @@ impl Batches<'_> {
         self
     }
 
+    /// Skips instances that are missing, if several are named: an interrupted run has deleted them, and
+    /// the next one must not stop at them.
+    #[must_use]
+    pub(super) fn skipping_missing(mut self) -> Self {
+        self.skips_missing = matches!(self.remaining, Remaining::Ids([_, _, ..]));
+        self
+    }
+
+    /// Returns why named instances were skipped by the calls of `next`.
+    pub(super) fn take_missing(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.missing)
+    }
+
     /// Reads the next instances. A batch may be empty; `None` is the end. Ids are one batch, so
-    /// that a missing instance is reported before any change.
+    /// that a missing instance is reported before any change. An id that is given twice counts once.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<Row>>, Failure> {
         match std::mem::replace(&mut self.remaining, Remaining::None) {
             Remaining::None => Ok(None),
             Remaining::Ids(ids) => {
-                let mut rows = Vec::with_capacity(ids.len());
-                for id in ids {
-                    rows.push(Row::of(self.orchestrations.instance(id).await?));
+                let (mut rows, mut known) = (Vec::with_capacity(ids.len()), HashSet::new());
+                for id in ids.iter().filter(|id| known.insert(*id)) {
+                    match self.orchestrations.instance(id).await {
+                        Ok(instance) => rows.push(Row::of(instance)),
+                        Err(missing) if self.skips_missing && missing.exit == Exit::Finding => {
+                            self.missing.push(missing.message);
+                        }
+                        Err(failure) => return Err(failure),
+                    }
                 }
                 Ok(Some(rows))
             }
@@ -184,7 +208,7 @@ impl Batches<'_> {
     }
 
     /// Reads all instances and returns the plan of a command.
-    pub(super) async fn plan(mut self, action: &'static str) -> Result<Plan, Failure> {
+    pub(super) async fn plan(&mut self, action: &'static str) -> Result<Plan, Failure> {
         let (most, mut digest) = match self.remaining {
             Remaining::Ids(_) => (usize::MAX, None),
             Remaining::Selected(..) | Remaining::None => (LISTED, Some(PlanDigest::default())),

@@ -1,12 +1,13 @@
 //! `cdb instances cancel`, `delete` and `prune`.
 
 use clap::Args;
+use duroxide::ClientError;
 use duroxide::providers::{InstanceFilter, PruneOptions};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::change::{Change, Context};
 use super::chosen::{Batches, ENDED};
-use super::report::{CANCELLED, Counts};
+use super::report::{CANCELLED, Counts, Report as _};
 use super::select::State;
 use crate::confirm::UNKNOWN;
 use crate::exit::Failure;
@@ -39,10 +40,13 @@ pub(super) struct Prune {
 impl Change for Cancel {
     const VERB: &'static str = "cancel";
     const DONE: &'static str = CANCELLED;
+    // A cancelled instance ends.
+    const SKIPS_REFUSED: bool = true;
     type Report = Counts;
 
     fn select<'a>(&self, of: &Context<'a, Counts>) -> Result<Batches<'a>, Failure> {
-        Ok(of.batches()?.roots().only(&RUNNING))
+        let running = of.batches()?.roots().only(&RUNNING);
+        Ok(running.skipping_missing())
     }
 
     fn refuse(&self, row: &Row) -> Result<(), Failure> {
@@ -79,14 +83,15 @@ impl Change for Delete {
 
     fn select<'a>(&self, of: &Context<'a, Counts>) -> Result<Batches<'a>, Failure> {
         if self.force {
-            return Ok(of.batches()?.roots());
+            return Ok(of.batches()?.roots().skipping_missing());
         }
         if of.chosen.asks_for(State::Running) {
             return Err(Failure::usage(
                 "running instances are not deleted; cancel them first, or delete them with --force",
             ));
         }
-        Ok(of.batches()?.roots().only(&ENDED))
+        let ended = of.batches()?.roots().only(&ENDED);
+        Ok(ended.skipping_missing())
     }
 
     fn refuse(&self, row: &Row) -> Result<(), Failure> {
@@ -103,8 +108,14 @@ impl Change for Delete {
         let client = &to.orchestrations.client;
         if self.force || to.chosen.are_named() {
             for row in rows {
-                to.report
-                    .add_deleted(&client.delete_instance(&row.id, self.force).await?);
+                match client.delete_instance(&row.id, self.force).await {
+                    Ok(deleted) => to.report.add_deleted(&deleted),
+                    // With its parent, or by another process.
+                    Err(gone @ ClientError::InstanceNotFound { .. }) if !to.chosen.is_single() => {
+                        to.report.refuse(gone.to_string());
+                    }
+                    Err(error) => return Err(error.into()),
+                }
             }
         } else if !rows.is_empty() {
             let filter = InstanceFilter {

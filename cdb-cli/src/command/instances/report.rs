@@ -17,8 +17,16 @@ pub(super) trait Report: Serialize + fmt::Display {
     /// Returns the text of the progress line.
     fn progress(&self) -> String;
 
+    /// Adds an instance that was not changed, with the reason.
+    fn refuse(&mut self, reason: String);
+
+    fn refused(&self) -> &[String];
+
     fn exit(&self) -> Exit {
-        Exit::Ok
+        match self.refused() {
+            [] => Exit::Ok,
+            _ => Exit::Finding,
+        }
     }
 }
 
@@ -36,6 +44,9 @@ pub(super) struct Counts {
     executions: u64,
     events: u64,
     pub(super) messages: u64,
+    /// The instances that had ended or were deleted before, with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refused: Vec<String>,
 }
 
 /// The instances that have a new course, and those that have none.
@@ -106,6 +117,14 @@ impl Report for Counts {
         let events = counted(self.events, "event");
         format!("{}, {events}", counted(self.instances, "instance"))
     }
+
+    fn refuse(&mut self, reason: String) {
+        self.refused.push(reason);
+    }
+
+    fn refused(&self) -> &[String] {
+        &self.refused
+    }
 }
 
 impl Report for Outcomes {
@@ -121,11 +140,12 @@ impl Report for Outcomes {
         self.to_string()
     }
 
-    fn exit(&self) -> Exit {
-        match &*self.refused {
-            [] => Exit::Ok,
-            _ => Exit::Finding,
-        }
+    fn refuse(&mut self, reason: String) {
+        self.refused.push(reason);
+    }
+
+    fn refused(&self) -> &[String] {
+        &self.refused
     }
 }
 
@@ -140,7 +160,7 @@ impl fmt::Display for Counts {
             let events = counted(self.events, "event");
             write!(f, ": {executions} and {events} deleted")?;
         }
-        Ok(())
+        write_refused(f, self.action, &self.refused)
     }
 }
 
@@ -161,9 +181,11 @@ impl fmt::Display for Outcomes {
                 }
             }
         }
-        for refused in &self.refused {
-            write!(f, "\nnot {}: {refused}", self.action)?;
-        }
-        Ok(())
+        write_refused(f, self.action, &self.refused)
     }
+}
+
+fn write_refused(f: &mut fmt::Formatter<'_>, action: &str, refused: &[String]) -> fmt::Result {
+    let mut refused = refused.iter();
+    refused.try_for_each(|refused| write!(f, "\nnot {action}: {refused}"))
 }

@@ -264,7 +264,7 @@ async fn messages_that_are_set_aside_are_redriven_and_discarded() {
         .is("work-discard");
     let again = account.cdb(&["work", "discard", name(0), "--yes"]).await;
     check(&again, Exit::Finding, &[]);
-    again.complains("is not set aside");
+    again.complains("not set aside: `");
 
     let redriven = account.cdb(&["work", "redrive", name(1), "--yes"]).await;
     assert_eq!(redriven.out, "redrove 1 message\n", "{redriven:?}");
