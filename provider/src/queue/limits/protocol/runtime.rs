@@ -357,8 +357,12 @@ impl Runtime {
 
     /// Returns when to ask for messages and items again.
     pub(crate) fn wake_at(&self) -> Option<Time> {
-        let lease = self.lease.next().filter(|_| self.is_limited);
-        self.timers.next().into_iter().chain(lease).min()
+        if !self.is_limited {
+            // Nothing looks at the timers that were set before.
+            return None;
+        }
+        let timer = self.timers.next().into_iter();
+        timer.chain(self.lease.next()).min()
     }
 
     /// Notes that a timer may be due: items may start.

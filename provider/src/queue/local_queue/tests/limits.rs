@@ -250,6 +250,24 @@ fn a_rate_lets_one_item_start_after_the_other() {
 }
 
 #[test]
+fn nothing_wakes_the_requests_of_limits_that_were_removed() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    queue.set_rules(vec![rule("tag=bank").running(1)], 1, now);
+    for key in 1..=2 {
+        item(&mut queue, key, "bank", now);
+    }
+    let mut service = Service::default();
+    service.serve(&mut queue, now);
+    assert_eq!(run(&mut queue, now), Some(1));
+    service.serve(&mut queue, now);
+    queue.set_rules(Vec::new(), 2, now);
+    let (messages, _, wake_at) = queue.requests(now + ms(60_000));
+    assert!(messages.is_empty(), "{messages:?}");
+    assert_eq!(wake_at, None, "it would wake at once, again and again");
+}
+
+#[test]
 fn a_new_item_is_reserved_only_if_none_comes_before_it() {
     let now = Instant::now();
     let mut queue = roomy(now);
