@@ -27,6 +27,7 @@ mod interrupted_pauses;
 mod lag;
 mod large;
 mod late_events;
+mod limited_runtimes;
 mod limits;
 mod liveness;
 mod local_queue;

@@ -27,6 +27,12 @@ impl WorkerCapability {
             && self.sessions.may_fetch(item, self.session.as_ref())
     }
 
+    /// Returns whether this worker, or one like it that holds the session, can take the activity.
+    pub(crate) fn suits(&self, item: &WorkerItem) -> bool {
+        let takes_session = || self.session.is_some() && !self.sessions.is_held_elsewhere(item);
+        self.tags.matches(item.tag.as_deref()) && (item.session_id.is_none() || takes_session())
+    }
+
     /// Returns whether an activity can be locked for this worker without a session.
     pub(crate) fn takes_without_session(&self, item: &WorkerItem) -> bool {
         item.session_id.is_none() && self.tags.matches(item.tag.as_deref())

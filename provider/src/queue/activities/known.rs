@@ -63,6 +63,10 @@ impl Work for Activities {
         }
     }
 
+    fn suits(request: &WorkerCapability, known: &KnownActivity) -> bool {
+        known.item().is_some_and(|item| request.suits(item))
+    }
+
     fn is_alike(request: &WorkerCapability, other: &WorkerCapability) -> bool {
         request.tags == other.tags && request.session.is_some() == other.session.is_some()
     }

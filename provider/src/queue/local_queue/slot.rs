@@ -39,7 +39,13 @@ pub(crate) trait Work: Sized + 'static {
     /// Returns whether a dispatcher can take an offered item.
     fn accepts(request: &Self::Capability, offer: Offer<'_, Self>) -> bool;
 
-    /// Returns whether two dispatchers take the same items, apart from those that change with time.
+    /// Returns whether a dispatcher of this process can take an item like this one, if not this dispatcher, then
+    /// another one like it.
+    fn suits(request: &Self::Capability, known: &Self::Known) -> bool {
+        Self::accepts(request, Offer::Free(known))
+    }
+
+    /// Returns whether the same items suit two dispatchers.
     fn is_alike(request: &Self::Capability, other: &Self::Capability) -> bool;
 
     /// Returns whether an idle item is handed out before others.
@@ -350,8 +356,8 @@ impl<W: Work> Slot<W> {
             };
             let is_ready = behind.is_some() && class.is_some()
                 || matches!(class, Some(Class::First | Class::Free));
-            let is_taken = |kind| W::accepts(kind, Offer::Free(&self.known));
-            if is_ready && kinds.iter().any(is_taken) {
+            let is_taken = || kinds.iter().any(|kind| W::suits(kind, &self.known));
+            if is_ready && is_taken() {
                 self.wait(limiter, &selected, key, sequence, behind.unwrap_or(now));
             } else {
                 self.leave(limiter, &selected, now);

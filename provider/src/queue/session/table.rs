@@ -69,6 +69,18 @@ impl Sessions {
         holder.is_none_or(|(owner, until)| *owner == config.owner_id || *until <= now)
     }
 
+    /// Returns whether an owner of another process is known to hold the session of an activity.
+    pub(crate) fn is_held_elsewhere(&self, item: &WorkerItem) -> bool {
+        let Some(session_id) = &item.session_id else {
+            return false;
+        };
+        let key = SessionKey::new(&*item.instance_id, &**session_id);
+        let now = self.store.now();
+        let state = self.state.lock();
+        let holder = state.holders.get(&key);
+        holder.is_some_and(|(owner, until)| *until > now && !state.owners.contains(owner))
+    }
+
     /// Notes the holder of a session.
     pub(super) fn note(&self, session: &Session, now: Timestamp) {
         self.state.lock().note(session, now);

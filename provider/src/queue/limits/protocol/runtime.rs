@@ -110,6 +110,12 @@ impl Runtime {
         rule_of: &dyn Fn(&Key) -> Rule,
         now: Time,
     ) {
+        // A lease is not renewed while there are no limits, so others may have ended it. What runs is then counted under
+        // a new name: it would not be counted after a refused renewal.
+        let was_leased = !self.lease.until().is_zero();
+        if is_limited && !self.is_limited && was_leased && !self.lease.is_valid(now) {
+            self.restart();
+        }
         self.is_limited = is_limited;
         self.queue.clear();
         for (key, holder) in &mut self.holders {

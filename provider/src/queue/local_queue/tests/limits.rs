@@ -268,6 +268,20 @@ fn nothing_wakes_the_requests_of_limits_that_were_removed() {
 }
 
 #[test]
+fn what_runs_is_counted_under_a_new_name_after_a_long_time_without_limits() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    queue.set_rules(vec![rule("tag=bank").running(1)], 1, now);
+    item(&mut queue, 1, "bank", now);
+    Service::default().serve(&mut queue, now);
+    assert_eq!(run(&mut queue, now), Some(1));
+    let (name, _) = queue.lease();
+    queue.set_rules(Vec::new(), 2, now);
+    queue.set_rules(vec![rule("tag=bank").running(1)], 3, now + ms(60_000));
+    assert_ne!(queue.lease().0, name, "others may have ended its lease");
+}
+
+#[test]
 fn a_new_item_is_reserved_only_if_none_comes_before_it() {
     let now = Instant::now();
     let mut queue = roomy(now);
@@ -477,11 +491,11 @@ fn an_item_that_no_dispatcher_here_takes_waits_for_no_permits() {
     queue.dispatchers.kinds.clear();
     queue.set_rules(vec![rule("*").running(2)], 1, now);
     let red = sleeper(&mut queue, 1, now);
-    queue.label(&1, || tagged("blue"));
-    learn(&mut queue, 1, 2, now);
-    assert!(!queue.limiter.has_waiting());
-    queue.label(&2, || tagged("red"));
-    learn(&mut queue, 2, 1, now);
+    for (key, colour) in [(1, 2), (2, 1)] {
+        queue.label(&key, || tagged("some"));
+        learn(&mut queue, key, colour, now);
+        assert_eq!(queue.limiter.has_waiting(), colour == 1);
+    }
     let mut service = Service::default();
     service.serve(&mut queue, now);
     assert_eq!(takes(&mut queue, red, now).map(|claim| claim.key), Some(2));
