@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
+use super::limits::{rule, tagged};
 use super::promises::{learn, sleeper, takes};
+use super::service::Service;
 use super::{LIMITS, LOCK, Paint, ms, queue, request, waiting, won};
 use crate::queue::local_queue::claim::{Caller, Claim};
 use crate::queue::local_queue::dispatcher::{FetchRequest, Next};
@@ -233,4 +235,25 @@ fn a_prelocked_item_ends_no_fetch() {
     queue.prelocked(&claim, won(2, "t", now + LOCK), now, |_| {});
     queue.end_fetches(|_, known| known.colour == 2);
     assert!(matches!(queue.next(waiter, now), Next::Wait(_)));
+}
+
+/// Its permits would be lost for other processes, which could use them.
+#[test]
+fn an_item_that_no_dispatcher_here_takes_waits_for_no_permits() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    queue.dispatchers.kinds.clear();
+    queue.set_rules(vec![rule("*").running(2)], 1, now);
+    let red = sleeper(&mut queue, 1, now);
+    for (key, colour) in [(1, 2), (2, 1)] {
+        queue.label(&key, || tagged("some"));
+        learn(&mut queue, key, colour, now);
+        assert_eq!(queue.limiter.has_waiting(), colour == 1);
+    }
+    let mut service = Service::default();
+    service.serve(&mut queue, now);
+    assert_eq!(takes(&mut queue, red, now).map(|claim| claim.key), Some(2));
+    let blue = sleeper(&mut queue, 2, now);
+    service.serve(&mut queue, now);
+    assert_eq!(takes(&mut queue, blue, now).map(|claim| claim.key), Some(1));
 }

@@ -14,7 +14,7 @@ use crate::queue::local_queue::queue::Queue;
 use crate::queue::local_queue::slot::Work as _;
 use crate::stored::documents::{Labels, Priority, Rule};
 
-fn rule(select: &str) -> Rule {
+pub(super) fn rule(select: &str) -> Rule {
     Rule::new(select.parse().expect("it is valid"))
 }
 
@@ -69,7 +69,7 @@ pub(super) fn check_limits(queue: &mut Queue<Paint>, now: Instant) {
     }
 }
 
-fn tagged(tag: &str) -> Labels {
+pub(super) fn tagged(tag: &str) -> Labels {
     Labels {
         tag: Some(tag.to_owned()),
         ..Labels::default()
@@ -481,25 +481,4 @@ fn a_poll_in_a_fair_order_looks_for_new_items_while_enough_are_ready() {
     assert!(!all(&mut queue, 110));
     let _taken = run(&mut queue, now);
     assert!(all(&mut queue, 120), "too few are ready");
-}
-
-/// Its permits would be lost for other processes, which could use them.
-#[test]
-fn an_item_that_no_dispatcher_here_takes_waits_for_no_permits() {
-    let now = Instant::now();
-    let mut queue = queue(now);
-    queue.dispatchers.kinds.clear();
-    queue.set_rules(vec![rule("*").running(2)], 1, now);
-    let red = sleeper(&mut queue, 1, now);
-    for (key, colour) in [(1, 2), (2, 1)] {
-        queue.label(&key, || tagged("some"));
-        learn(&mut queue, key, colour, now);
-        assert_eq!(queue.limiter.has_waiting(), colour == 1);
-    }
-    let mut service = Service::default();
-    service.serve(&mut queue, now);
-    assert_eq!(takes(&mut queue, red, now).map(|claim| claim.key), Some(2));
-    let blue = sleeper(&mut queue, 2, now);
-    service.serve(&mut queue, now);
-    assert_eq!(takes(&mut queue, blue, now).map(|claim| claim.key), Some(1));
 }
