@@ -141,7 +141,7 @@ pub use credentials::MasterKey;
 pub use error::{CallDetails, Error, ErrorKind, Result};
 pub use operation::OperationKind;
 pub use operation_result::OperationResult;
-pub use partition_health::PartitionHealth;
+pub use partition_health::{Behind, PartitionHealth};
 pub use physical_partitions::PhysicalPartitionId;
 #[cfg(any(test, feature = "test-support"))]
 pub use raw::RawTarget;

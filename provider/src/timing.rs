@@ -111,6 +111,8 @@ pub(crate) const FIRST_FOR: Duration = ms(500);
 pub(crate) const BUSY_POLL: Duration = ms(100);
 /// The time for which a process counts as working after its last work.
 pub(crate) const BUSY_FOR: Duration = ms(250);
+/// The time after work in other partitions in which one of several dispatchers stays free of a slow one.
+pub(crate) const OTHERS_WITHIN: Duration = secs(10);
 /// The poll interval from which on the probe precedes each poll of a single partition.
 pub(crate) const PROBED_FROM: Duration = ms(200);
 /// The time by which a poll for new items goes back before the last poll, because clocks differ and

@@ -7,16 +7,16 @@ use bytes::Bytes;
 use cdb_model::{ETag, PartitionKey};
 use http::Method;
 use serde::Deserialize;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 
 use crate::background::Work;
 use crate::call_deadline::{time_left, with_own_deadline};
 use crate::container::unique_keys::UniqueKeys;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::governor::{Admission, Governor};
 use crate::header;
 use crate::operation::OperationKind;
-use crate::partition_health::{Class, PartitionHealth, refused_since, watch_stall};
+use crate::partition_health::{Class, GoesOn, PartitionHealth};
 use crate::physical_partitions::{
     LISTING_INTERVAL, ListedRange, PhysicalPartitionId, RangeCache, RangeMap,
 };
@@ -40,13 +40,6 @@ pub(crate) struct ContainerContext {
     work: Work,
     pub unique_keys: Arc<UniqueKeys>,
 }
-
-/// The interval at which slow work asks whether its partition answers.
-const PROBE_INTERVAL: Duration = Duration::from_millis(500);
-
-/// The time for which work may be refused: longer than a second, so that a request that is asked to wait
-/// for a second is sent twice.
-pub(super) const REFUSED: Duration = Duration::from_millis(1_250);
 
 /// How often ranges are listed until a listing does not overlap with a split.
 const LISTING_ATTEMPTS: u32 = 5;
@@ -196,9 +189,26 @@ impl ContainerContext {
     }
 
     async fn send_as_is(&self, request: &Request, can_fail_over: bool) -> Result<Accepted> {
-        let watch = self.range_of_request(request);
+        let range = self.range_of_request(request);
+        if let Some(range) = &range
+            && GoesOn::concerns(Class::of(request.kind))
+        {
+            let (context, request, to) = (self.clone(), request.clone(), range.clone());
+            let sent = async move { context.send_to(Some(to), &request, can_fail_over).await };
+            let (health, range) = (self.health.clone(), range.clone());
+            return GoesOn::new(health, range, Box::pin(sent)).await;
+        }
+        self.send_to(range, request, can_fail_over).await
+    }
+
+    async fn send_to(
+        &self,
+        range: Option<PhysicalPartitionId>,
+        request: &Request,
+        can_fail_over: bool,
+    ) -> Result<Accepted> {
         let class = Class::of(request.kind);
-        let watch = watch.map(|range| self.health.watch(range, class, can_fail_over));
+        let watch = range.map(|range| self.health.watch(range, class, can_fail_over));
         let observers = Observers {
             sessions: Some(&self.sessions),
             watch: watch.as_ref(),
@@ -274,100 +284,6 @@ impl ContainerContext {
         let context = self.clone();
         let sent = async move { context.send_admitted(&request, admission).await };
         self.health.in_time(range, Class::Queries, sent).await
-    }
-
-    /// Awaits work in a logical partition while its physical partition answers and does not throttle
-    /// it for as long as `refused`. Slow work goes on.
-    ///
-    /// # Errors
-    /// Returns the rest of the partition's backoff, and drops the work, when the partition does not
-    /// answer or throttles the work, while others answer.
-    pub(crate) async fn while_answering<T>(
-        &self,
-        key: &PartitionKey,
-        refused: Duration,
-        work: impl Future<Output = T>,
-    ) -> Result<T, Duration> {
-        watch_stall(async {
-            tokio::select! {
-                done = work => Ok(done),
-                backoff = self.until_silent(key, Duration::ZERO, refused) => Err(backoff),
-            }
-        })
-        .await
-    }
-
-    /// As [`while_answering`](Self::while_answering), for a request that then fails: after a second
-    /// if its partition is silent.
-    pub(crate) async fn in_time<T, E: From<Error>>(
-        &self,
-        key: &PartitionKey,
-        request: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, E> {
-        watch_stall(async {
-            tokio::select! {
-                answered = request => answered,
-                backoff = self.until_silent(key, PROBE_INTERVAL, REFUSED) => {
-                    let message = format!("the physical partition of {key} does not answer; wait {backoff:?}");
-                    Err(Error::new(ErrorKind::Unavailable, message).into())
-                }
-            }
-        })
-        .await
-    }
-
-    /// Waits until the physical partition of a logical one does not answer, or throttles the work of
-    /// this task for as long as `refused`, while others answer. Returns the rest of its backoff. The
-    /// deadline of its point reads is shorter by `head_start`.
-    async fn until_silent(
-        &self,
-        key: &PartitionKey,
-        head_start: Duration,
-        refused: Duration,
-    ) -> Duration {
-        let mut looked_at = Instant::now();
-        let mut next_ping = looked_at + PROBE_INTERVAL;
-        loop {
-            // A stall that does not count, because no other partition answers, may count at the next ping.
-            let stalls_at = refused_since().map(|since| since + refused);
-            let stalls_at = stalls_at.filter(|at| *at > looked_at);
-            sleep_until(stalls_at.map_or(next_ping, |at| at.min(next_ping))).await;
-            looked_at = Instant::now();
-            let range = self.known_partition_of(key);
-            let range = range.filter(|_| !self.health.is_single());
-            if let Some(range) = &range
-                && let Some(backoff) = self.health.stalled(range, refused)
-            {
-                return backoff;
-            }
-            if Instant::now() < next_ping {
-                continue;
-            }
-            next_ping = Instant::now() + PROBE_INTERVAL;
-            let Some(range) = range else {
-                continue;
-            };
-            // Slow work does not make a partition silent. A point read tells them apart, and the
-            // health notes its answer.
-            let (context, key) = (self.clone(), key.clone());
-            let ping = watch_stall(async move { context.ping(&key).await });
-            let patience = self.health.patience(&range, Class::Points);
-            let patience = patience.saturating_sub(head_start);
-            let _answer = self
-                .health
-                .within(&range, Class::Points, patience, ping)
-                .await;
-            if let Some(backoff) = self.health.backoff_of(&range) {
-                return backoff;
-            }
-        }
-    }
-
-    /// Reads an item that need not exist.
-    async fn ping(&self, key: &PartitionKey) -> Result<()> {
-        let item = self.resource.item("ping")?;
-        let request = Request::new(OperationKind::Read, Method::GET, item).in_partition(key)?;
-        self.send(&request).await.map(drop)
     }
 
     /// Returns the physical partitions; lists them if they are not known.

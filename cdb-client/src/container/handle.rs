@@ -8,9 +8,10 @@ use std::time::Duration;
 use cdb_model::{Container, Extends, PartitionKey, Timestamp};
 use derive_where::derive_where;
 
-use crate::container::context::{ContainerContext, REFUSED};
+use crate::container::answering::REFUSED;
+use crate::container::context::ContainerContext;
 use crate::error::{Error, Result};
-use crate::partition_health::PartitionHealth;
+use crate::partition_health::{Behind, PartitionHealth};
 use crate::physical_partitions::PhysicalPartitionId;
 use crate::usage::Usage;
 
@@ -217,12 +218,12 @@ impl<C: Container> ContainerClient<C> {
         self.context.while_answering(key, refused, work).await
     }
 
-    /// Returns for how long work in a logical partition should go behind that in others: its physical
-    /// partition has refused requests for a tenth of a second or longer, and another one has not.
-    /// Sends nothing.
-    pub fn behind_for(&self, key: &PartitionKey) -> Option<Duration> {
-        self.health()
-            .behind_for(&self.context.known_partition_of(key)?)
+    /// Returns why work in a logical partition should go behind that in others: its physical partition
+    /// has refused requests for a tenth of a second or longer, takes a quarter of a second or longer for
+    /// writes and four times as long as another one, or has left a write without an answer for a second;
+    /// and another partition has not. Sends nothing.
+    pub fn behind(&self, key: &PartitionKey) -> Option<Behind> {
+        self.health().behind(&self.context.known_partition_of(key)?)
     }
 
     /// Awaits a request to a logical partition, as [`while_answering`](Self::while_answering) but

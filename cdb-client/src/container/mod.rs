@@ -1,5 +1,6 @@
 //! Typed containers: one file per group of operations.
 
+mod answering;
 mod batch;
 mod bootstrap;
 mod bulk;

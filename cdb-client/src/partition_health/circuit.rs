@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::unanswered::Unanswered;
 use crate::operation::OperationKind;
 
 /// The deadline of a request while other partitions answer, and the first backoff.
@@ -26,8 +27,15 @@ const SLOW_FOR: Duration = Duration::from_secs(60);
 /// The shortest refusal after which the work of a partition goes behind that of others.
 const LEAST_REFUSAL: Duration = Duration::from_millis(100);
 
-/// The work goes behind for this many times as long as a request was refused, so that refusals take at
-/// most a fifth of the time of a dispatcher whose other work is due.
+/// The shortest time of an answer to a write that is slow. Writes take up to a tenth of a second in another
+/// region, and bulks longer.
+pub(super) const LEAST_SLOW: Duration = Duration::from_millis(250);
+
+/// An answer is slow if it takes this many times as long as those of another partition.
+pub(super) const SLOWER: u32 = 4;
+
+/// The work goes behind for this many times as long as a request was refused or its answer
+/// took, so that this takes at most a fifth of the time of a dispatcher whose other work is due.
 const BEHIND: u32 = 4;
 
 /// The kinds of requests that a partition may answer at different speeds, or throttle alone.
@@ -62,8 +70,19 @@ pub(super) const SEARCH: &[Class] = &[Class::Queries];
 /// What work in a logical partition sends.
 pub(super) const WORK: &[Class] = &[Class::Points, Class::Queries, Class::Writes];
 
+/// Why work in a partition should go behind that in others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Behind {
+    /// For how long.
+    pub rest: Duration,
+    /// Whether the partition answers all requests, and takes up to 1.25 s for writes. Otherwise it refuses
+    /// some, leaves them without an answer or takes longer.
+    pub is_slow: bool,
+}
+
 /// What is known of a physical partition.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Known {
     /// Opens when the partition does not answer.
     pub(super) silence: Circuit,
@@ -73,8 +92,14 @@ pub(super) struct Known {
     patience: [Patience; Class::ALL.len()],
     /// Until when a request may go on after its deadline.
     goes_on: [Option<Instant>; Class::ALL.len()],
+    /// How long answers usually take.
+    usual: [Usual; Class::ALL.len()],
     /// Until when requests of a class go behind those of other partitions.
     behind_until: [Option<Instant>; Class::ALL.len()],
+    /// Until when its work goes behind that of others because its writes are slow.
+    slow_until: Option<Instant>,
+    /// The writes without an answer. After the time for which they are awaited, the work of the partition goes behind that of others.
+    pub(super) unanswered: Unanswered,
 }
 
 impl Known {
@@ -84,7 +109,19 @@ impl Known {
             throttled: [Circuit::new(now); Class::ALL.len()],
             patience: [Patience::default(); Class::ALL.len()],
             goes_on: [None; Class::ALL.len()],
+            usual: [Usual::default(); Class::ALL.len()],
             behind_until: [None; Class::ALL.len()],
+            slow_until: None,
+            unanswered: Unanswered::default(),
+        }
+    }
+
+    /// Notes that an answer to a write took this time, which is long. A very long one counts as a refusal.
+    pub(super) fn was_slow(&mut self, time: Duration, now: Instant) {
+        if time * BEHIND > LONGEST_THROTTLED {
+            self.refused_for(Class::Writes, time, now);
+        } else {
+            self.slow_until = self.slow_until.max(Some(now + time * BEHIND));
         }
     }
 
@@ -97,13 +134,37 @@ impl Known {
         }
     }
 
-    /// Returns for how long requests of these classes go behind those of other partitions.
-    pub(super) fn behind_for(&self, classes: &[Class], now: Instant) -> Option<Duration> {
+    /// Returns for how long requests of these classes go behind those of other partitions, and why.
+    pub(super) fn behind(&self, classes: &[Class], now: Instant) -> Option<Behind> {
+        if let Some(rest) = self.refuses_for(classes, now) {
+            let is_slow = false;
+            return Some(Behind { rest, is_slow });
+        }
+        let until = self.slow_until.filter(|until| *until > now)?;
+        classes.contains(&Class::Writes).then(|| Behind {
+            rest: until - now,
+            is_slow: true,
+        })
+    }
+
+    /// Returns for how long requests of these classes go behind those of other partitions because this one
+    /// refuses them or leaves writes without an answer.
+    fn refuses_for(&self, classes: &[Class], now: Instant) -> Option<Duration> {
         let ends = classes
             .iter()
             .map(|class| self.behind_until[*class as usize]);
-        let until = ends.max().flatten().filter(|until| *until > now)?;
-        Some(until - now)
+        let until = ends.max().flatten().filter(|until| *until > now);
+        let refused = until.map(|until| until - now);
+        let writes = classes.contains(&Class::Writes);
+        let unanswered = self.unanswered.longest(now);
+        let unanswered =
+            unanswered.filter(|time| writes && *time >= self.patience(Class::Writes, now));
+        refused.max(unanswered.map(|time| (time * BEHIND).min(LONGEST_THROTTLED)))
+    }
+
+    /// Returns how long answers to requests of this class usually take; `None` without a recent one.
+    pub(super) fn usual(&self, class: Class, now: Instant) -> Option<Duration> {
+        self.usual[class as usize].at(now)
     }
 
     pub(super) fn throttled(&mut self, class: Class) -> &mut Circuit {
@@ -138,6 +199,7 @@ impl Known {
         self.silence = Circuit::new(now);
         if !is_throttled {
             self.patience[class as usize].note(took, now);
+            self.usual[class as usize].note(took, now);
             // Only a slow answer is that of a request that went on.
             self.goes_on[class as usize].take_if(|_| took >= FIRST);
             self.throttled(class).state = State::Closed;
@@ -282,6 +344,22 @@ impl Patience {
     }
 }
 
+/// How long answers take: a moving average of recent ones, each with a weight of one eighth.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usual(Option<(Duration, Instant)>);
+
+impl Usual {
+    fn at(self, now: Instant) -> Option<Duration> {
+        let recent = self.0.filter(|(_, until)| now < *until);
+        recent.map(|(time, _)| time)
+    }
+
+    fn note(&mut self, took: Duration, now: Instant) {
+        let average = self.at(now).map_or(took, |time| (time * 7 + took) / 8);
+        self.0 = Some((average, now + SLOW_FOR));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,18 +443,18 @@ mod tests {
         for (refused, behind) in [(99, None), (100, Some(400)), (9_000, Some(5_000))] {
             known.refused_for(Class::Writes, Duration::from_millis(refused), now);
             assert_eq!(
-                known.behind_for(&[Class::Writes], now),
+                known.refuses_for(&[Class::Writes], now),
                 behind.map(Duration::from_millis)
             );
         }
         known.refused_for(Class::Writes, Duration::from_millis(200), now);
         let later = now + Duration::from_secs(4);
         assert_eq!(
-            known.behind_for(&[Class::Writes], later),
+            known.refuses_for(&[Class::Writes], later),
             Some(FIRST),
             "it is not shortened"
         );
-        assert_eq!(known.behind_for(&[Class::Writes], later + FIRST), None);
+        assert_eq!(known.refuses_for(&[Class::Writes], later + FIRST), None);
     }
 
     #[tokio::test(start_paused = true)]

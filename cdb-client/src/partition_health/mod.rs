@@ -7,26 +7,30 @@
 
 mod circuit;
 mod endpoints;
+mod going_on;
 mod signal;
 mod stall;
+mod unanswered;
+mod watch;
 
-use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
+pub use self::circuit::Behind;
 pub(crate) use self::circuit::Class;
-use self::circuit::{FIRST, Known, LONGEST, SEARCH, SILENT_BEFORE, WORK};
+use self::circuit::{FIRST, Known, LEAST_SLOW, LONGEST, SEARCH, SLOWER, WORK};
 pub(crate) use self::endpoints::RangeEndpoints;
-use self::signal::Signal;
-use self::stall::{STALL, note_stall};
-pub(crate) use self::stall::{refused_since, watch_stall};
+pub(crate) use self::going_on::GoesOn;
+pub(crate) use self::stall::{leave_write, refused_since, watch_stall};
+use self::stall::{note_stall, refused, work_of_task};
+use self::unanswered::UnansweredId;
+pub(crate) use self::watch::Watch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
-use crate::status::Status;
 
 /// The time for which a request goes on after its deadline. Its answer tells how long the partition
 /// takes. Attempts end after this time by default.
@@ -51,6 +55,8 @@ pub struct PartitionHealth {
     circuits: Mutex<HashMap<PhysicalPartitionId, Known>>,
     /// Those of partitions that failed over alone, or whose region did not answer.
     endpoints: Mutex<HashMap<PhysicalPartitionId, RangeEndpoints>>,
+    /// The number of writes that were sent.
+    writes: AtomicU64,
     /// Whether a partition has failed again since the partitions were listed.
     is_doubtful: AtomicBool,
 }
@@ -102,20 +108,20 @@ impl PartitionHealth {
         circuits.get_mut(range)?.admit(classes, Instant::now())
     }
 
-    /// Returns for how long work in a partition goes behind that in others: the partition has refused
-    /// requests, and another one has not.
-    pub(crate) fn behind_for(&self, range: &PhysicalPartitionId) -> Option<Duration> {
-        self.behind(range, WORK)
+    /// Returns why work in a partition goes behind that in others: the partition has refused requests, or
+    /// takes long for writes, and another one does neither.
+    pub(crate) fn behind(&self, range: &PhysicalPartitionId) -> Option<Behind> {
+        self.behind_of(range, WORK)
     }
 
-    fn behind(&self, range: &PhysicalPartitionId, classes: &[Class]) -> Option<Duration> {
+    fn behind_of(&self, range: &PhysicalPartitionId, classes: &[Class]) -> Option<Behind> {
         let now = Instant::now();
         let circuits = self.circuits();
-        let rest = circuits.get(range)?.behind_for(classes, now)?;
+        let behind = circuits.get(range)?.behind(classes, now)?;
         let mut known = circuits.values();
         known
-            .any(|known| known.is_closed(classes) && known.behind_for(classes, now).is_none())
-            .then_some(rest)
+            .any(|known| known.is_closed(classes) && known.behind(classes, now).is_none())
+            .then_some(behind)
     }
 
     /// Returns `true` if a partition has not answered since a failure or throttles requests, while
@@ -133,8 +139,7 @@ impl PartitionHealth {
     /// partitions answer.
     pub(crate) fn stalled(&self, range: &PhysicalPartitionId, most: Duration) -> Option<Duration> {
         let now = Instant::now();
-        let stall = STALL.try_with(Cell::get).ok().flatten();
-        let (class, since) = stall.filter(|(_, since)| now - *since >= most)?;
+        let (class, since) = refused().filter(|(_, since)| now - *since >= most)?;
         if !self.others_answer(range, WORK) {
             return None;
         }
@@ -142,6 +147,49 @@ impl PartitionHealth {
         let known = circuits.get_mut(range)?;
         known.refused(class, since, now);
         Some(known.throttled_for(WORK, now).unwrap_or(FIRST))
+    }
+
+    /// Returns since when a write of the work of this task has had no answer.
+    pub(crate) fn unanswered_since(&self, range: &PhysicalPartitionId) -> Option<Instant> {
+        let work = work_of_task()?;
+        self.circuits().get(range)?.unanswered.since(work)
+    }
+
+    /// Returns the backoff of the work of this task if a write of it has had no answer for as long as
+    /// `most`, while other partitions answer in time.
+    pub(crate) fn unanswered(
+        &self,
+        range: &PhysicalPartitionId,
+        most: Duration,
+    ) -> Option<Duration> {
+        let now = Instant::now();
+        let since = self.unanswered_since(range)?;
+        if now - since < most || self.behind(range).is_none_or(|behind| behind.is_slow) {
+            return None;
+        }
+        let mut circuits = self.circuits();
+        let known = circuits.get_mut(range)?;
+        let backoff = known.refused(Class::Writes, since, now);
+        let rest = known.throttled_for(WORK, now).unwrap_or(FIRST);
+        drop(circuits);
+        if let Some(backoff) = backoff {
+            tracing::warn!(%range, ?backoff, "a physical partition does not answer writes");
+        }
+        Some(rest)
+    }
+
+    /// Notes that a write is sent. Returns what ends with its answer.
+    fn sent(&self, range: &PhysicalPartitionId, at: Instant) -> Option<UnansweredId> {
+        let id = (at, self.writes.fetch_add(1, Relaxed));
+        let work = work_of_task();
+        self.circuits().get_mut(range)?.unanswered.add(id, work);
+        Some(id)
+    }
+
+    fn answered_or_dropped(&self, range: &PhysicalPartitionId, id: UnansweredId) {
+        if let Some(known) = self.circuits().get_mut(range) {
+            known.unanswered.remove(id);
+        }
     }
 
     /// Awaits a read of a partition. It has a deadline while other partitions answer: a second, or
@@ -158,7 +206,7 @@ impl PartitionHealth {
         class: Class,
         read: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        if self.behind(range, &[class]).is_none() {
+        if self.behind_of(range, &[class]).is_none() {
             let patience = self.patience(range, class);
             return self.within(range, class, patience, read).await;
         }
@@ -233,10 +281,10 @@ impl PartitionHealth {
     pub(crate) fn follow(&self, map: &RangeMap) {
         let now = Instant::now();
         let mut circuits = self.circuits();
-        let known = std::mem::take(&mut *circuits);
+        let mut known = std::mem::take(&mut *circuits);
         circuits.extend(map.iter().map(|range| {
-            let known = known.get(&range.id).copied();
-            (range.id.clone(), known.unwrap_or(Known::new(now)))
+            let known = known.remove(&range.id);
+            (range.id.clone(), known.unwrap_or_else(|| Known::new(now)))
         }));
         self.endpoints()
             .retain(|range, _| circuits.contains_key(range));
@@ -252,31 +300,6 @@ impl PartitionHealth {
         self.endpoints
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Watches a request that is about to be sent. `can_fail_over` says that its partition may move
-    /// to another region alone.
-    pub(crate) fn watch(
-        &self,
-        range: PhysicalPartitionId,
-        class: Class,
-        can_fail_over: bool,
-    ) -> Watch<'_> {
-        let now = Instant::now();
-        Watch {
-            health: self,
-            range,
-            class,
-            is_over: false,
-            can_fail_over,
-            attempts: Mutex::new(Attempts {
-                sent_at: now,
-                last_at: now,
-                refused_since: None,
-                endpoint: None,
-                is_answered: false,
-            }),
-        }
     }
 
     /// Notes that a request sent at this time has failed.
@@ -301,6 +324,22 @@ impl PartitionHealth {
         }
     }
 
+    /// Whether an answer that took so long is slow: much slower than those of other partitions.
+    fn is_slow(&self, range: &PhysicalPartitionId, class: Class, took: Duration) -> bool {
+        let now = Instant::now();
+        let circuits = self.circuits();
+        let others = circuits.iter().filter(|(other, _)| *other != range);
+        let usual = |class| {
+            others
+                .clone()
+                .filter_map(move |(_, known)| known.usual(class, now))
+        };
+        // Without a write elsewhere, other requests tell how long the network takes.
+        let any = || Class::ALL.into_iter().flat_map(usual).min();
+        let elsewhere = usual(class).min().or_else(any);
+        elsewhere.is_none_or(|usual| took >= usual * SLOWER)
+    }
+
     /// Notes an answer to a request of this class, and the time of its attempt. Before it, the request
     /// got only answers of 429 since `refused_since`.
     fn answered(
@@ -313,8 +352,13 @@ impl PartitionHealth {
     ) {
         note_stall(class, is_throttled);
         let now = Instant::now();
+        let may_be_slow = class == Class::Writes && !is_throttled && took >= LEAST_SLOW;
+        let is_slow = may_be_slow && self.is_slow(range, class, took);
         let backoff = self.circuits().get_mut(range).and_then(|known| {
             known.answered(class, took, is_throttled, now);
+            if is_slow {
+                known.was_slow(took, now);
+            }
             let since = refused_since?;
             known.refused_for(class, now - since, now);
             is_throttled.then(|| known.refused(class, since, now))?
@@ -327,154 +371,14 @@ impl PartitionHealth {
     }
 }
 
-/// A request under way. Dropping it counts as a failure of the partition after a while without an
-/// answer.
-pub(crate) struct Watch<'a> {
-    health: &'a PartitionHealth,
-    range: PhysicalPartitionId,
-    class: Class,
-    is_over: bool,
-    can_fail_over: bool,
-    attempts: Mutex<Attempts>,
-}
-
-/// The attempts of a request since its last answer.
-#[derive(Clone)]
-struct Attempts {
-    /// The time of the first attempt since the last answer.
-    sent_at: Instant,
-    /// The time of the last attempt.
-    last_at: Instant,
-    /// The first of the last answers, if these were all refusals: 429, or that of an unavailable partition.
-    refused_since: Option<Instant>,
-    /// The endpoint of the last attempt.
-    endpoint: Option<Arc<str>>,
-    /// Whether the partition has answered, and the request waits before its next attempt.
-    is_answered: bool,
-}
-
-impl Watch<'_> {
-    /// Returns the regions of the partition.
-    pub(crate) fn endpoints(&self) -> RangeEndpoints {
-        let known = self.health.endpoints();
-        known.get(&self.range).cloned().unwrap_or_default()
-    }
-
-    fn attempts(&self) -> MutexGuard<'_, Attempts> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Notes where the next attempt goes.
-    pub(crate) fn sent_to(&self, endpoint: &Arc<str>) {
-        let mut attempts = self.attempts();
-        attempts.endpoint = Some(endpoint.clone());
-        attempts.last_at = Instant::now();
-        if std::mem::take(&mut attempts.is_answered) {
-            attempts.sent_at = attempts.last_at;
-        }
-    }
-
-    /// Notes that the partition has answered an attempt, which the request may repeat after a wait. The
-    /// work behind a request that an unavailable partition refuses waits as behind one that is throttled.
-    pub(crate) fn answered(&self, status: Status) {
-        if Signal::of_status(status) == Signal::Failure {
-            // One that can fail over goes on in another region instead.
-            if self.can_fail_over {
-                return;
-            }
-            self.attempts()
-                .refused_since
-                .get_or_insert_with(Instant::now);
-            note_stall(self.class, true);
-        } else {
-            self.note(Signal::of_status(status));
-            self.attempts().is_answered = true;
-        }
-    }
-
-    /// Notes which region has the writes of the partition; `None` for the account's write region.
-    /// As in azure_data_cosmos_driver (PARTITION_LEVEL_FAILOVER_SPEC.md 6.4), an answer proves that,
-    /// and only another region's answer ends it: the service decides, so nothing expires.
-    pub(crate) fn writes_are_at(&self, endpoint: Option<&Arc<str>>) {
-        let mut known = self.health.endpoints();
-        if endpoint.is_none() && !known.contains_key(&self.range) {
-            return;
-        }
-        let range = known.entry(self.range.clone()).or_default();
-        if range.writes.as_ref() != endpoint {
-            tracing::info!(range = %self.range, endpoint = endpoint.map(|it| &**it), "the writes of a physical partition moved");
-        }
-        range.writes = endpoint.cloned();
-        let answered = self.attempts();
-        range
-            .silent
-            .take_if(|(silent, _)| Some(&*silent) == answered.endpoint.as_ref());
-        if *range == RangeEndpoints::default() {
-            known.remove(&self.range);
-        }
-    }
-
-    /// Notes the end of the request.
-    pub(crate) fn ended<T>(mut self, result: &Result<T>) {
-        self.is_over = true;
-        self.note(result.as_ref().map_or_else(Signal::of, |_| Signal::Answer));
-    }
-
-    fn note(&self, signal: Signal) {
-        let now = Instant::now();
-        let is_throttled = signal == Signal::Throttled;
-        let (attempts, refused_since) = {
-            let mut attempts = self.attempts();
-            let since = attempts.refused_since;
-            attempts.refused_since = is_throttled.then(|| since.unwrap_or(now));
-            (attempts.clone(), since)
-        };
-        // A trial of a partition that can fail over asks another region first, and ends at once
-        // after the move.
-        let longest = if self.can_fail_over { FIRST } else { LONGEST };
-        let took = now - attempts.last_at;
-        match signal {
-            Signal::Answer | Signal::Throttled => {
-                let (range, class) = (&self.range, self.class);
-                self.health
-                    .answered(range, class, took, is_throttled, refused_since);
-            }
-            Signal::Failure => {
-                self.health.failed(&self.range, attempts.sent_at, longest);
-                if let Some(since) = refused_since {
-                    self.health
-                        .refused_for(&self.range, self.class, now - since);
-                }
-            }
-            Signal::Nothing => {}
-        }
-        if let Some(endpoint) = attempts.endpoint
-            && self.can_fail_over
-            && signal == Signal::Failure
-        {
-            let mut known = self.health.endpoints();
-            let range = known.entry(self.range.clone()).or_default();
-            range.silent = Some((endpoint, Instant::now()));
-        }
-    }
-}
-
-impl Drop for Watch<'_> {
-    fn drop(&mut self) {
-        let patience = self.health.patience(&self.range, self.class);
-        let is_silent = {
-            let attempts = self.attempts();
-            !attempts.is_answered && attempts.sent_at.elapsed() + SILENT_BEFORE >= patience
-        };
-        if !self.is_over && is_silent {
-            self.note(Signal::Failure);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use super::circuit::SILENT_BEFORE;
+    use super::signal::Signal;
     use super::*;
+    use crate::status::Status;
 
     fn ids(ids: &[&str]) -> Vec<PhysicalPartitionId> {
         serde_json::from_value(serde_json::json!(ids)).expect("a range id is a string")
@@ -587,13 +491,56 @@ mod tests {
             health.answered(range, QUERIES, Duration::ZERO, false, since);
             let others = all.iter().filter(|other| *other != range);
             let is_first = range == &all[0];
-            assert_eq!(health.behind_for(range).is_some(), is_first);
+            assert_eq!(health.behind(range).is_some(), is_first);
             assert!(
                 others
-                    .map(|other| health.behind_for(other))
+                    .map(|other| health.behind(other))
                     .all(|rest| rest.is_none())
             );
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_goes_behind_after_a_write_that_is_much_slower_than_elsewhere() {
+        let ms = Duration::from_millis;
+        // Without a write elsewhere, a query tells how long the network takes.
+        for class in [Class::Writes, QUERIES] {
+            let (health, all) = (health(&["0", "1"]), ids(&["0", "1"]));
+            let took = |range, class, time| health.answered(range, class, time, false, None);
+            took(&all[0], class, ms(100));
+            took(&all[1], Class::Writes, ms(399));
+            assert_eq!(health.behind(&all[1]), None);
+            took(&all[1], Class::Writes, ms(400));
+            let (rest, is_slow) = (ms(1_600), true);
+            assert_eq!(health.behind(&all[1]), Some(Behind { rest, is_slow }));
+            assert_eq!(health.behind(&all[0]), None);
+            tokio::time::advance(rest).await;
+            assert_eq!(health.behind(&all[1]), None);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_goes_behind_while_a_write_has_no_answer_in_time() {
+        let (health, all) = (health(&["0", "1"]), ids(&["0", "1"]));
+        let send = || {
+            let watch = health.watch(all[1].clone(), Class::Writes, false);
+            watch.sent_to(&Arc::from("https://one"));
+            watch
+        };
+        let is_slow = || health.behind(&all[1]).map(|behind| behind.is_slow);
+        let write = send();
+        tokio::time::advance(FIRST / 2).await;
+        assert_eq!(is_slow(), None);
+        tokio::time::advance(FIRST / 2).await;
+        assert_eq!(is_slow(), Some(false));
+        write.ended(&Ok(()));
+        assert_eq!(is_slow(), Some(true));
+        // Writes are now awaited for two seconds.
+        let _late = send();
+        tokio::time::advance(FIRST).await;
+        assert_eq!(is_slow(), Some(true));
+        tokio::time::advance(FIRST).await;
+        assert_eq!(is_slow(), Some(false));
     }
 
     #[tokio::test(start_paused = true)]

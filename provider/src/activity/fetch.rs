@@ -9,16 +9,16 @@ use cdb_model::{Batch, ETag, OperationIndex, Stored, Timestamp};
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 use duroxide::{ErrorDetails, Event};
 
-use super::ack::abandon;
+use super::ack::{abandon, abandon_locked};
 use super::detached::ack;
 use super::renew::renew;
 use crate::error::{Error, Result};
 use crate::queue::activities::lock::{held_back, lock_patch, locked, unlock_until};
 use crate::queue::activities::{Activities, KnownActivity, Scope, WorkLock, WorkerCapability};
-use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
+use crate::queue::local_queue::{Caller, FetchRequest, Guard, Shared, Taken};
 use crate::queue::poll::{Due, run as poll};
 use crate::queue::session::Claim as SessionClaim;
-use crate::queue::{Services, go_behind};
+use crate::queue::{Services, go_behind, note_begin};
 use crate::stored::Store;
 use crate::stored::documents::{Durable, WorkerItem};
 use crate::stored::history;
@@ -88,6 +88,7 @@ async fn begin_locked(
     request: &FetchRequest<WorkerCapability>,
 ) -> Result<Option<Fetched>> {
     if item.document.locked_until > Some(fresh_until(services, request)) {
+        note_begin(services, &item.document.instance_id);
         return begin(services, guard, item, request).await;
     }
     // The prelock is too old: it is locked again, and the attempt is counted once.
@@ -262,17 +263,33 @@ async fn may_begin(
     };
     let (mut is_paused, is_fresh) = look().await;
     if !is_paused && !is_fresh {
-        match renew(services, token, request.lock_timeout).await {
-            Ok(()) => is_paused = look().await.0,
-            Err(Error::LockLost(_)) => return false,
+        let instance_id = shared.lock().await.item.document.instance_id.clone();
+        let renewal = renew(services, token, request.lock_timeout);
+        match services.attempt(&instance_id, renewal).await {
+            Ok(Ok(())) => is_paused = look().await.0,
+            Ok(Err(Error::LockLost(_))) => return false,
             // After another error, the end of the activity detects the state of the lock.
-            Err(_) => {}
+            Ok(Err(_)) => {}
+            Err(_) => {
+                give_back(services, token, shared);
+                return false;
+            }
         }
     }
     if is_paused && let Err(error) = abandon(services, token, None, true).await {
         tracing::debug!(%error, "the activity of a paused instance was not released; its lock expires");
     }
     !is_paused
+}
+
+/// Gives back a locked activity whose partition does not answer, without its worker.
+fn give_back(services: &Services, token: &str, running: Shared<Activities>) {
+    services.activities().local().detach(token);
+    services.spawn(|services| async move {
+        if let Err(error) = abandon_locked(&services, &running, Duration::ZERO, true).await {
+            tracing::debug!(%error, "an activity was not released; its lock expires");
+        }
+    });
 }
 
 /// Decodes the text of an activity.

@@ -11,6 +11,7 @@ pub(crate) mod intents;
 pub(crate) mod ledger;
 pub(crate) mod limits;
 pub(crate) mod local_queue;
+mod other_work;
 mod overhead;
 pub(crate) mod poll;
 pub(crate) mod release;
@@ -18,6 +19,6 @@ mod services;
 pub(crate) mod session;
 mod telemetry;
 
-pub(crate) use behind::go_behind;
+pub(crate) use behind::{go_behind, is_yielding, note_begin};
 pub(crate) use services::{CONCURRENCY, Services};
 pub(crate) use telemetry::Telemetry;

@@ -13,6 +13,7 @@ use duroxide::providers::WorkItem;
 
 use super::ledger::Ledger;
 use super::limits::KnownLimits;
+use super::other_work::OtherWork;
 use crate::config::CosmosDBProviderConfig;
 use crate::queue::activities::ActivityQueue;
 use crate::queue::instances::InstanceQueue;
@@ -109,6 +110,7 @@ pub(crate) struct Queues {
     pub(crate) limits: KnownLimits,
     /// Orders candidates differently in each process.
     pub(crate) scatter: RandomState,
+    pub(crate) other_work: OtherWork,
     long_polling: bool,
     /// The members that share the container, if there are any.
     pub(crate) membership: Option<Arc<Membership>>,
@@ -129,6 +131,7 @@ impl Queues {
             probe: LastProbe::default(),
             limits: KnownLimits::default(),
             scatter: RandomState::new(),
+            other_work: OtherWork::default(),
             long_polling: config.long_polling,
             membership,
         }

@@ -35,9 +35,20 @@ pub(super) async fn begin(
     let search = Instant::now().into_std();
     // The request for the lock was slow. The runtime expects its full time.
     let is_old = turn.lasts_less_than(services.store.now(), turn.lock_time / 4 * 3);
-    if is_old && matches!(renew::extend(services, &mut turn).await, Ok(false)) {
-        guard.release(|known| known.search(search));
-        return Ok(None);
+    if is_old {
+        guard.locking(&turn.token, turn.lock_time);
+        let renewal = renew::extend(services, &mut turn);
+        match services.attempt(&guard.claim.key, renewal).await {
+            Ok(Ok(false)) => {
+                guard.release(|known| known.search(search));
+                return Ok(None);
+            }
+            Ok(_) => {}
+            Err(backoff) => {
+                guard.unanswered(backoff, |known| known.search(search));
+                return Ok(None);
+            }
+        }
     }
     services.instances().merge_late(&mut turn);
     let item = match readable(services, &guard, &mut turn).await {

@@ -131,7 +131,16 @@ impl Case {
             .late
             .iter()
             .any(|(_, _, what)| matches!(what, What::Silent));
-        let most = if silent { MS(6_000) } else { MS(2_000) };
+        let slow = self.late.iter().map(|(_, _, what)| match what {
+            What::AnsweredLate(delay) => *delay,
+            _ => MS(0),
+        });
+        let slow = slow.max().unwrap_or_default();
+        let most = if silent {
+            MS(6_000)
+        } else {
+            MS(2_000) + 2 * slow
+        };
         for (step, took) in longest {
             if took > most + MS(50) {
                 broken.push(format!("{}: {step} took {took:?}", self.name));
@@ -181,8 +190,8 @@ async fn a_partition_that_answers_writes_by_503_delays_only_its_own_instances() 
     .await;
 }
 
+/// Until the first slow answer, all dispatchers may have begun a turn of the partition: a lock and a commit.
 #[tokio::test(start_paused = true)]
-#[ignore = "a turn of a slow partition holds its dispatcher for each of its requests"]
 async fn a_partition_with_slow_writes_delays_only_its_own_instances() {
     let mut cases = Vec::new();
     for delay in [500, 1_000] {
@@ -193,7 +202,6 @@ async fn a_partition_with_slow_writes_delays_only_its_own_instances() {
 }
 
 #[tokio::test(start_paused = true)]
-#[ignore = "a write without an answer holds its dispatcher for up to 30 s while point reads are answered"]
 async fn a_partition_that_answers_no_writes_delays_only_its_own_instances() {
     run_all(vec![Case::new("all writes silent").late(
         WRITE,
@@ -205,7 +213,7 @@ async fn a_partition_that_answers_no_writes_delays_only_its_own_instances() {
 
 /// A lost request now and then does not make the partition silent.
 #[tokio::test(start_paused = true)]
-#[ignore = "a request without an answer holds its dispatcher for 10 s while others are answered"]
+#[ignore = "a read without an answer holds its dispatcher for 10 s while others are answered: it may be a long load"]
 async fn a_partition_that_loses_a_third_of_requests_delays_only_its_own_instances() {
     run_all(vec![Case::new("0.3 of all silent").late(
         ANY,

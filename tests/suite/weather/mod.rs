@@ -4,3 +4,4 @@ mod copies;
 mod elsewhere;
 mod network;
 mod site;
+mod slow;

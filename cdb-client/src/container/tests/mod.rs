@@ -1,5 +1,6 @@
 //! Typed containers against scripts: requests, their order, and results.
 
+mod answering;
 mod background;
 mod batch;
 mod bootstrap;

@@ -17,9 +17,9 @@ use super::capability::{ActivityKey, WorkerCapability};
 use super::known::{Activities, KnownActivity};
 use super::lock::{lock_patch, locked};
 use super::running::WorkLock;
-use crate::queue::Services;
 use crate::queue::local_queue::{FetchRequest, Guard, Reservation};
 use crate::queue::release::Locked as _;
+use crate::queue::{Services, is_yielding};
 use crate::stored::documents::{Durable, WorkerItem};
 use crate::timing::ACTIVITY_RESERVED;
 
@@ -44,15 +44,11 @@ impl FreeWorkers {
         })
     }
 
-    /// Locks activities that are about to be created, and reserves the others for this process. Those of
-    /// a partition that refuses requests are not locked: they would go before others.
+    /// Locks activities that are about to be created, and reserves the others for this process. Those that
+    /// yield to the work of other partitions are not locked: they would go before it.
     pub(crate) fn lock(&self, items: &mut [WorkerItem], now: Timestamp) {
-        let container = self.services.container();
-        let refuses = |item: &WorkerItem| {
-            let partition = item.instance_id.as_str().into();
-            container.behind_for(&partition).is_some()
-        };
-        let capacity = if items.first().is_some_and(refuses) {
+        let yields = |item: &WorkerItem| is_yielding(&self.services, &item.instance_id);
+        let capacity = if items.first().is_some_and(yields) {
             0
         } else {
             self.capacity
@@ -156,17 +152,12 @@ pub(crate) struct NextActivity<'a> {
 
 impl<'a> NextActivity<'a> {
     /// Claims another ready activity of the same partition that the worker of this lock may run.
-    /// Returns `None` if there is none, or if the partition refuses requests: its activities go behind
-    /// others.
+    /// Returns `None` if there is none, or if the activities of the partition yield to others.
     pub(crate) fn of(services: &'a Services, lock: &WorkLock, now: Timestamp) -> Option<Self> {
         let request = Some(&lock.request).filter(|request| request.caller.is_runtime())?;
         services.activities().last_request()?;
         let instance_id = &lock.item.document.instance_id;
-        if services
-            .container()
-            .behind_for(&instance_id.as_str().into())
-            .is_some()
-        {
+        if is_yielding(services, instance_id) {
             return None;
         }
         let wanted = |item: &WorkerItem| {

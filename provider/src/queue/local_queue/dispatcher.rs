@@ -1,13 +1,13 @@
 //! The waiting dispatchers and their requests.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
 use super::claim::{Caller, Claim};
-use super::slot::{PollNumber, Work};
+use super::slot::{Behind, PollNumber, Work};
 
 /// The most kinds of dispatchers of a process that are known.
 const MAX_KINDS: usize = 16;
@@ -56,9 +56,8 @@ pub(super) struct Dispatchers<W: Work> {
     pub(super) to_wake: Vec<Arc<Notify>>,
     /// The number of dispatchers that are processing an item of a long poll.
     pub(super) working: usize,
-    /// The items for which dispatchers are at work while another one stays free: those that were behind
-    /// others when they were taken, and retries.
-    pub(super) yielding: HashSet<W::Key>,
+    /// The items for which dispatchers are at work that were behind others when they were taken.
+    pub(super) behind: HashMap<W::Key, Behind>,
     /// The number of items of the first class handed out since the last other item.
     pub(super) first_in_a_row: u32,
     /// The time since when other items are ready.
@@ -81,7 +80,7 @@ impl<W: Work> Default for Dispatchers<W> {
             waiting: BTreeMap::new(),
             to_wake: Vec::new(),
             working: 0,
-            yielding: HashSet::new(),
+            behind: HashMap::new(),
             first_in_a_row: 0,
             others_ready_since: None,
             average: MovingAverage::default(),

@@ -10,7 +10,7 @@ use super::claim::Claim;
 use super::dispatcher::{FetchRequest, Load, Next, Waiter, WaiterId};
 use super::limiter::Priority;
 use super::queue::Queue;
-use super::slot::{Class, Entry, Offer, Phase, Rank, Slot, Work};
+use super::slot::{Behind, Class, Entry, Offer, Phase, Rank, Slot, Work};
 use crate::timing::FIRST_FOR;
 
 /// The first items that are handed out in a row while others have been ready for [`FIRST_FOR`].
@@ -194,7 +194,8 @@ impl<W: Work> Queue<W> {
     /// stays free for the others, and finds those that other processes wrote.
     pub(super) fn admits_yielding(&self) -> bool {
         let load = self.load();
-        let at_work = self.dispatchers.yielding.len();
+        let at_work = self.dispatchers.behind.values();
+        let at_work = at_work.filter(|order| **order == Behind::Yielding).count();
         at_work == 0 || at_work + 1 < load.waiting + load.working
     }
 
@@ -207,10 +208,10 @@ impl<W: Work> Queue<W> {
         } else {
             0
         };
-        let yields = slot.yields();
+        let behind = slot.behind();
         let phase = std::mem::replace(&mut slot.phase, Phase::Idle);
-        if yields {
-            self.dispatchers.yielding.insert(key.clone());
+        if let Some(order) = behind {
+            self.dispatchers.behind.insert(key.clone(), order);
         }
         let next = if let Phase::Prelocked {
             lock, token, until, ..

@@ -19,7 +19,7 @@
 //!    └─────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! An item whose physical partition refuses requests goes from `Trying` to `Behind`: it is ready when no
+//! An item whose physical partition refuses requests or is slow goes from `Trying` to `Behind`: it is ready when no
 //! other item is.
 //!
 //! A turn of reserved messages goes from `Trying` to `Running`: it is handed out without a lock.
@@ -45,5 +45,5 @@ pub(crate) use claim::{Caller, Shared, Won};
 pub(crate) use dispatcher::FetchRequest;
 pub(crate) use limited::Reservation;
 pub(crate) use limiter::Key;
-pub(crate) use slot::{Memory, Offer, PollNumber, Work};
+pub(crate) use slot::{Behind, Memory, Offer, PollNumber, Work};
 pub(crate) use waiter::{Guard, LocalQueue, Taken};

@@ -17,7 +17,7 @@ use super::claim::Held;
 use super::dispatcher::Dispatchers;
 use super::limiter::Limiter;
 use super::pace::Pace;
-use super::slot::{Entry, Memory, Phase, PollNumber, Rank, Slot, Work};
+use super::slot::{Behind, Entry, Memory, Phase, PollNumber, Rank, Slot, Work};
 
 /// The limits of a queue's memory.
 #[derive(Clone, Copy, Debug)]
@@ -103,9 +103,9 @@ impl<W: Work> Queue<W> {
         slot.is_some_and(|slot| matches!(slot.phase, Phase::Backoff { until } if until > now))
     }
 
-    /// Returns whether a dispatcher is at work for the item while another one stays free.
-    pub(crate) fn is_yielding(&self, key: &W::Key) -> bool {
-        self.dispatchers.yielding.contains(key)
+    /// Returns how the item for which a dispatcher is at work was behind others when it was taken.
+    pub(crate) fn taken_from(&self, key: &W::Key) -> Option<Behind> {
+        self.dispatchers.behind.get(key).copied()
     }
 
     /// Notes a fact that this process learned about an item without a poll. A backoff continues.
@@ -190,7 +190,7 @@ impl<W: Work> Queue<W> {
             return;
         };
         if !slot.phase.is_at_work() {
-            self.dispatchers.yielding.remove(key);
+            self.dispatchers.behind.remove(key);
         }
         let last = &mut self.sequence;
         let memory = W::memory(&slot.known);

@@ -173,9 +173,18 @@ pub(crate) enum Phase<L> {
     Releasing { token: String, until: Instant },
     /// In backoff, except for dispatchers that accept the item anyway.
     Backoff { until: Instant },
-    /// Ready when no other item is: its physical partition refuses requests, so that it would hold its
-    /// dispatcher for long.
-    Behind { until: Instant },
+    /// Ready when no other item is: its physical partition refuses requests or is slow, so that it would
+    /// hold its dispatcher for long.
+    Behind { until: Instant, order: Behind },
+}
+
+/// How an item goes behind others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Behind {
+    /// It is handed out when no other is ready.
+    InOrder,
+    /// The same, and one of several dispatchers stays free for the others.
+    Yielding,
 }
 
 impl<L> Phase<L> {
@@ -187,7 +196,7 @@ impl<L> Phase<L> {
             | Self::Running { until, .. }
             | Self::Releasing { until, .. }
             | Self::Backoff { until }
-            | Self::Behind { until } => Some(*until),
+            | Self::Behind { until, .. } => Some(*until),
         }
     }
 
@@ -279,9 +288,18 @@ impl<W: Work> Slot<W> {
         selected.is_some_and(|selected| selected.is_limited())
     }
 
+    /// Returns how the item goes behind others.
+    pub(super) fn behind(&self) -> Option<Behind> {
+        match self.phase {
+            _ if W::is_retry(&self.known) => Some(Behind::Yielding),
+            Phase::Behind { order, .. } => Some(order),
+            _ => None,
+        }
+    }
+
     /// Returns whether one of several dispatchers stays free of the item.
     pub(super) fn yields(&self) -> bool {
-        matches!(self.phase, Phase::Behind { .. }) || W::is_retry(&self.known)
+        self.behind() == Some(Behind::Yielding)
     }
 
     /// Returns the offer to dispatchers at `now`; `None` when the item is not available.
@@ -311,7 +329,7 @@ impl<W: Work> Slot<W> {
         let due = W::due(&self.known).filter(|due| *due > now);
         match &self.phase {
             Phase::Idle => due,
-            Phase::Backoff { until } | Phase::Behind { until } => {
+            Phase::Backoff { until } | Phase::Behind { until, .. } => {
                 Some(due.map_or(*until, |due| due.min(*until)))
             }
             phase => phase.until(),
@@ -351,7 +369,7 @@ impl<W: Work> Slot<W> {
         let counts = self.counts();
         if selected.is_limited() && !counts {
             let behind = match self.phase {
-                Phase::Behind { until } => Some(until),
+                Phase::Behind { until, .. } => Some(until),
                 _ => None,
             };
             let is_ready = behind.is_some() && class.is_some()

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::claim::{Caller, Claim, Held, Shared, UnusedPrelock, Won};
 use super::limiter::Priority;
 use super::queue::Queue;
-use super::slot::{Class, Phase, Rank, Slot, Work};
+use super::slot::{Behind, Class, Phase, Rank, Slot, Work};
 
 impl<W: Work> Queue<W> {
     /// Claims a ready item for a prelock of a batch, for a dispatcher like this one. Returns `None` when no ready item is
@@ -117,8 +117,14 @@ impl<W: Work> Queue<W> {
     }
 
     /// Ends an attempt that has sent nothing. Until then, the item goes behind others.
-    pub(crate) fn go_behind(&mut self, claim: &Claim<W::Key>, until: Instant, now: Instant) {
-        self.change(claim, Phase::Behind { until }, now, |_| {});
+    pub(crate) fn go_behind(
+        &mut self,
+        claim: &Claim<W::Key>,
+        until: Instant,
+        order: Behind,
+        now: Instant,
+    ) {
+        self.change(claim, Phase::Behind { until, order }, now, |_| {});
     }
 
     /// Ends a dropped attempt. A lock that it may have taken will be released.
@@ -230,7 +236,7 @@ impl<W: Work> Queue<W> {
         held.is_detached = true;
         let claim = held.claim.clone();
         self.dispatchers.working -= usize::from(held.caller.is_runtime());
-        self.dispatchers.yielding.remove(&claim.key);
+        self.dispatchers.behind.remove(&claim.key);
         self.wake(now);
     }
 

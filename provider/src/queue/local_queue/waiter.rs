@@ -12,7 +12,7 @@ use super::dispatcher::{FetchRequest, Next, WaiterId};
 use super::limiter::Limiter;
 use super::pace::{Pace, Polls};
 use super::queue::{Limits, Queue};
-use super::slot::{Memory, PollNumber, Work};
+use super::slot::{Behind, Memory, PollNumber, Work};
 use crate::config::CosmosDBProviderConfig;
 use crate::error::{Error, Result};
 use crate::timing::ATTEMPT_LOOK;
@@ -292,10 +292,10 @@ impl<W: Work> Guard<'_, W> {
         self.end(|queue, claim, now| queue.back_off(claim, now + pause, now, learn));
     }
 
-    /// Returns whether another dispatcher stays free of this item and its like.
-    pub(crate) fn is_yielding(&self) -> bool {
+    /// Returns how the item was behind others when it was taken.
+    pub(crate) fn taken_from(&self) -> Option<Behind> {
         let key = &self.claim.key;
-        self.queue.with(|queue, _| queue.is_yielding(key))
+        self.queue.with(|queue, _| queue.taken_from(key))
     }
 
     /// Returns the number of items whose end is stored without a dispatcher.
@@ -304,8 +304,8 @@ impl<W: Work> Guard<'_, W> {
     }
 
     /// Ends the attempt before it has sent anything. For `pause`, the item goes behind others.
-    pub(crate) fn go_behind(self, pause: Duration) {
-        self.end(|queue, claim, now| queue.go_behind(claim, now + pause, now));
+    pub(crate) fn go_behind(self, pause: Duration, order: Behind) {
+        self.end(|queue, claim, now| queue.go_behind(claim, now + pause, order, now));
     }
 
     /// Ends the attempt without an answer. The item is in backoff for `pause`; a lock that may have

@@ -9,6 +9,7 @@ use super::{Colours, LIMITS, LOCK, Paint, ms, queue, request, won};
 use crate::queue::local_queue::claim::{Caller, Claim};
 use crate::queue::local_queue::dispatcher::{FetchRequest, Next, WaiterId};
 use crate::queue::local_queue::queue::Queue;
+use crate::queue::local_queue::slot::Behind;
 
 /// Makes an item due immediately.
 pub(super) fn learn(queue: &mut Queue<Paint>, key: u8, colour: Colours, now: Instant) {
@@ -74,7 +75,7 @@ fn put_behind(queue: &mut Queue<Paint>, key: u8, now: Instant) {
     let waiter = queue.register(request(0));
     let claim = takes(queue, waiter, now).expect("it is due");
     assert_eq!(claim.key, key);
-    queue.go_behind(&claim, now + LOCK, now);
+    queue.go_behind(&claim, now + LOCK, Behind::Yielding, now);
     queue.leave(waiter, now);
 }
 
@@ -86,13 +87,32 @@ fn an_item_behind_others_is_taken_when_no_other_is_ready_or_its_time_is_over() {
     learn(&mut queue, 2, 0, now);
     let waiter = queue.register(request(0));
     let first = takes(&mut queue, waiter, now).expect("it is due");
-    assert_eq!((first.key, queue.is_yielding(&2)), (2, false));
+    assert_eq!((first.key, queue.taken_from(&2)), (2, None));
     let second = takes(&mut queue, waiter, now).expect("no other is ready");
-    assert_eq!((second.key, queue.is_yielding(&1)), (1, true));
-    queue.go_behind(&second, now + LOCK, now);
-    assert!(!queue.is_yielding(&1));
+    assert_eq!(
+        (second.key, queue.taken_from(&1)),
+        (1, Some(Behind::Yielding))
+    );
+    queue.go_behind(&second, now + LOCK, Behind::Yielding, now);
+    assert_eq!(queue.taken_from(&1), None);
     let third = takes(&mut queue, waiter, now + LOCK).expect("it is due");
-    assert_eq!((third.key, queue.is_yielding(&1)), (1, false));
+    assert_eq!((third.key, queue.taken_from(&1)), (1, None));
+}
+
+#[test]
+fn no_dispatcher_stays_free_of_items_that_go_behind_others_only_in_their_order() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    let (one, two) = (queue.register(request(0)), queue.register(request(0)));
+    for key in [1, 2] {
+        learn(&mut queue, key, 0, now);
+        let claim = takes(&mut queue, one, now).expect("it is due");
+        queue.go_behind(&claim, now + LOCK, Behind::InOrder, now);
+    }
+    for (waiter, key) in [(one, 1), (two, 2)] {
+        let taken = takes(&mut queue, waiter, now).map(|claim| claim.key);
+        assert_eq!(taken, Some(key), "no other is ready");
+    }
 }
 
 #[test]
