@@ -184,7 +184,7 @@ impl Site {
             std::thread::sleep(LOOK);
         };
         let took = match (before, processor_time()) {
-            (Some(before), Some(after)) => after - before,
+            (Some(before), Some(after)) => after.saturating_sub(before),
             _ => begun.elapsed(),
         };
         let printed = reader.join().ok().flatten().unwrap_or_default();

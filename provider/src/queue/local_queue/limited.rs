@@ -43,7 +43,7 @@ impl<W: Work> Queue<W> {
     pub(super) fn rank_all(&mut self, now: Instant) {
         let mut keys: Vec<_> = self.slots.iter().collect();
         keys.sort_by_key(|(_, slot)| {
-            let arrived = slot.idle.map(|(_, number)| number);
+            let arrived = slot.idle.map(|((), number)| number);
             (!slot.counts(), slot.rank, W::due(&slot.known), arrived)
         });
         let keys: Vec<_> = keys.into_iter().map(|(key, _)| key.clone()).collect();

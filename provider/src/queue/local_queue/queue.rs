@@ -194,9 +194,13 @@ impl<W: Work> Queue<W> {
         }
         let last = &mut self.sequence;
         let memory = W::memory(&slot.known);
+        // Only what a dispatcher of this process takes waits for permits.
+        let mut kinds = self.dispatchers.kinds.iter();
+        let waits_in_vain =
+            slot.is_limited() && !slot.counts() && !kinds.any(|kind| W::suits(kind, &slot.known));
         let class = slot.offer(now).map(|(class, _)| class);
-        let kinds = &self.dispatchers.kinds;
-        let rank = slot.limit(&mut self.limiter, class, kinds, key, last, now);
+        let class = class.filter(|_| !waits_in_vain);
+        let rank = slot.limit(&mut self.limiter, class, key, last, now);
         put(&mut self.ready, &mut slot.rank, rank, key, last);
         let wakes_at = slot.wakes_at(now);
         put(&mut self.timers, &mut slot.timer, wakes_at, key, last);

@@ -337,13 +337,11 @@ impl<W: Work> Slot<W> {
     }
 
     /// Counts the slot for the limits of its keys, and returns its place among the ready slots: none while
-    /// it waits for permits, which only an item does that a dispatcher of this process takes. A prelocked item has
-    /// started already.
+    /// it waits for permits. A prelocked item has started already.
     pub(super) fn limit(
         &mut self,
         limiter: &mut Limiter<W::Key>,
         class: Option<Class>,
-        kinds: &[W::Capability],
         key: &W::Key,
         sequence: &mut u64,
         now: Instant,
@@ -372,10 +370,9 @@ impl<W: Work> Slot<W> {
                 Phase::Behind { until, .. } => Some(until),
                 _ => None,
             };
-            let is_ready = behind.is_some() && class.is_some()
-                || matches!(class, Some(Class::First | Class::Free));
-            let is_taken = || kinds.iter().any(|kind| W::suits(kind, &self.known));
-            if is_ready && is_taken() {
+            if behind.is_some() && class.is_some()
+                || matches!(class, Some(Class::First | Class::Free))
+            {
                 self.wait(limiter, &selected, key, sequence, behind.unwrap_or(now));
             } else {
                 self.leave(limiter, &selected, now);
