@@ -18,9 +18,9 @@ use crate::several::{ack, ack_and_send, enqueue, event, start};
 const LOCK: Duration = Duration::from_secs(60);
 
 /// Refuses the next patch for a reason that the client does not retry: an administrator's limit.
-fn refuse_next_patch() -> Fault {
+fn refuse_patches() -> Fault {
     let refused = Effect::error(403, 1028);
-    Fault::once(refused).on(OperationKind::Patch)
+    Fault::with_probability(refused, 1.0).on(OperationKind::Patch)
 }
 
 #[tokio::test]
@@ -34,8 +34,9 @@ async fn an_activity_whose_renewal_failed_is_abandoned_when_acknowledged_without
     let any = TagFilter::Any;
     let fetched = provider.fetch_work_item(LOCK, Duration::ZERO, None, &any);
     let (_, token, _) = fetched.await.expect("fetch").expect("an activity");
-    emulator.inject(refuse_next_patch());
+    emulator.inject(refuse_patches());
     let renewed = provider.renew_work_item_lock(&token, LOCK).await;
+    emulator.clear_faults();
     assert!(renewed.is_err(), "the renewal was refused");
     let ended = provider.ack_work_item(&token, None).await;
     ended.expect("the activity is given back");
@@ -61,8 +62,9 @@ async fn an_activity_whose_renewal_failed_can_still_be_completed() {
     let any = TagFilter::Any;
     let fetched = provider.fetch_work_item(LOCK, Duration::ZERO, None, &any);
     let (_, token, _) = fetched.await.expect("fetch").expect("an activity");
-    emulator.inject(refuse_next_patch());
+    emulator.inject(refuse_patches());
     let renewed = provider.renew_work_item_lock(&token, LOCK).await;
+    emulator.clear_faults();
     assert!(renewed.is_err(), "the renewal was refused");
     let ended = provider
         .ack_work_item(&token, Some(completed("late")))

@@ -48,8 +48,8 @@ async fn run(delay: Duration, instances: usize, rounds: u32) -> Option<(Duration
 /// the partition takes, and those after it are awaited.
 #[tokio::test(start_paused = true)]
 async fn turns_of_a_slow_partition_keep_their_dispatchers_and_go_on() {
-    const INSTANCES: usize = 6;
-    const ROUNDS: u32 = 3;
+    const INSTANCES: usize = 4;
+    const ROUNDS: u32 = 2;
     for seconds in [1, 3] {
         let delay = Duration::from_secs(seconds);
         let Some((took, commits, ends)) = run(delay, INSTANCES, ROUNDS).await else {
@@ -57,8 +57,8 @@ async fn turns_of_a_slow_partition_keep_their_dispatchers_and_go_on() {
         };
         println!("{delay:?}: {took:?}; without dispatchers {commits} commits, {ends} ends");
         assert!(commits + ends <= HANDFUL, "{delay:?}: {commits}, {ends}");
-        // The locks, their renewals and the commits of 60 turns, one after the other.
-        let most = Duration::from_secs(20) + delay * 180;
+        // The locks, their renewals and the commits of the turns, one after the other.
+        let most = Duration::from_secs(20) + delay * 80;
         assert!(took <= most, "{delay:?}: {took:?}");
     }
 }
