@@ -9,8 +9,9 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::circuit::Class;
+use super::health::{GOES_ON, PartitionHealth};
 use super::stall::{leaves_write, work_of_task};
-use super::{Class, GOES_ON, PartitionHealth};
 use crate::error::Result;
 use crate::physical_partitions::PhysicalPartitionId;
 use crate::retry::Accepted;

@@ -60,9 +60,7 @@ pub(super) fn leaves_write() -> bool {
         .unwrap_or(false)
 }
 
-/// Awaits work of which [`PartitionHealth::stalled`](super::PartitionHealth::stalled) tells whether it is
-/// throttled, and [`PartitionHealth::unanswered`](super::PartitionHealth::unanswered) whether a write of it
-/// has no answer.
+/// Awaits work, and notes what its requests wait for. The health of its partition reads that in the same task.
 pub(crate) async fn watch_stall<T>(work: impl Future<Output = T>) -> T {
     let stall = Stall {
         id: LAST_ID.fetch_add(1, Relaxed),

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 use super::circuit::{Class, FIRST, LONGEST, SILENT_BEFORE};
+use super::endpoints::RangeEndpoints;
+use super::health::PartitionHealth;
 use super::signal::Signal;
 use super::stall::note_stall;
 use super::unanswered::UnansweredId;
-use super::{PartitionHealth, RangeEndpoints};
 use crate::error::Result;
 use crate::physical_partitions::PhysicalPartitionId;
 use crate::status::Status;
