@@ -39,7 +39,7 @@ impl Site {
     }
 
     /// Makes the copy equal to the files that git knows, with their uncommitted changes. Equal files keep their
-    /// times, so that little is built anew.
+    /// times, so that cargo rebuilds only what changed.
     ///
     /// # Errors
     /// When git or the disk fails.

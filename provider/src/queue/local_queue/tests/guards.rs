@@ -257,3 +257,25 @@ fn an_item_that_no_dispatcher_here_takes_waits_for_no_permits() {
     service.serve(&mut queue, now);
     assert_eq!(takes(&mut queue, blue, now).map(|claim| claim.key), Some(1));
 }
+
+/// Otherwise the item would run beside those that get its permit after the end of the lease.
+#[test]
+fn the_lock_of_a_limited_item_ends_with_the_lease() {
+    let now = Instant::now();
+    let mut queue = queue(now);
+    queue.set_rules(vec![rule("tag=bank").running(1)], 1, now);
+    for (key, tag) in [(1, "bank"), (2, "other")] {
+        queue.label(&key, || tagged(tag));
+        learn(&mut queue, key, 0, now);
+    }
+    Service::default().serve(&mut queue, now);
+    let (_, lease_end) = queue.lease();
+    let later = now + ms(1_000);
+    let lock = ms(600_000);
+    let limited = queue.lock_time(&1, lock, later);
+    assert!(
+        limited > ms(0) && later + limited <= now + lease_end,
+        "{limited:?}"
+    );
+    assert_eq!(queue.lock_time(&2, lock, later), lock);
+}
