@@ -36,6 +36,14 @@ struct State {
 }
 
 impl State {
+    /// Returns the owner that is known to hold the session of an activity; `None` without a session.
+    fn holder(&self, item: &WorkerItem, now: Timestamp) -> Option<&String> {
+        let session_id = item.session_id.as_deref()?;
+        let key = SessionKey::new(&*item.instance_id, session_id);
+        let (owner, until) = self.holders.get(&key)?;
+        (*until > now).then_some(owner)
+    }
+
     fn note(&mut self, session: &Session, now: Timestamp) {
         if self.holders.len() >= self.sweep_at.max(SWEEP_THRESHOLD) {
             self.holders.retain(|_, (_, until)| *until > now);
@@ -58,27 +66,20 @@ impl Sessions {
     /// Returns whether to try an activity. An activity without a session is always tried. One with
     /// a session is tried if this worker takes sessions and no other owner is known to hold it.
     pub(crate) fn may_fetch(&self, item: &WorkerItem, config: Option<&SessionFetchConfig>) -> bool {
-        let Some(session_id) = &item.session_id else {
+        if item.session_id.is_none() {
             return true;
-        };
+        }
         let Some(config) = config else { return false };
-        let key = SessionKey::new(&*item.instance_id, &**session_id);
-        let now = self.store.now();
-        let state = self.state.lock();
-        let holder = state.holders.get(&key);
-        holder.is_none_or(|(owner, until)| *owner == config.owner_id || *until <= now)
+        let (now, state) = (self.store.now(), self.state.lock());
+        let holder = state.holder(item, now);
+        holder.is_none_or(|owner| *owner == config.owner_id)
     }
 
     /// Returns whether an owner of another process is known to hold the session of an activity.
     pub(crate) fn is_held_elsewhere(&self, item: &WorkerItem) -> bool {
-        let Some(session_id) = &item.session_id else {
-            return false;
-        };
-        let key = SessionKey::new(&*item.instance_id, &**session_id);
-        let now = self.store.now();
-        let state = self.state.lock();
-        let holder = state.holders.get(&key);
-        holder.is_some_and(|(owner, until)| *until > now && !state.owners.contains(owner))
+        let (now, state) = (self.store.now(), self.state.lock());
+        let holder = state.holder(item, now);
+        holder.is_some_and(|owner| !state.owners.contains(owner))
     }
 
     /// Notes the holder of a session.
