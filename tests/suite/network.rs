@@ -10,6 +10,7 @@ use cdb_client::http::Method;
 use cdb_client::{
     HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
+use cdb_emulator::OperationKind;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use cdb_tests::Backend;
 use tokio::time::Instant;
@@ -34,6 +35,17 @@ pub(crate) const READ: Kind = |request| request.method == Method::GET;
 /// A page of a query.
 pub(crate) const QUERY: Kind = crate::silence::is_query;
 /// A write, alone or in a batch.
+/// The kinds of writes.
+pub(crate) const WRITES: &[OperationKind] = &[
+    OperationKind::Create,
+    OperationKind::Replace,
+    OperationKind::Upsert,
+    OperationKind::Patch,
+    OperationKind::Delete,
+    OperationKind::Batch,
+    OperationKind::Bulk,
+];
+
 pub(crate) const WRITE: Kind = |request| !READ(request) && !QUERY(request);
 pub(crate) const PATCH: Kind = |request| request.method == Method::PATCH;
 

@@ -11,7 +11,7 @@ use duroxide::providers::{Provider as _, SessionFetchConfig, WorkItem};
 use tokio::time::Instant;
 
 use crate::harness::{next_activity, next_turn};
-use crate::network::{ANY, Kind, Network, QUERY, READ, WRITE};
+use crate::network::{ANY, Kind, Network, QUERY, READ, WRITE, WRITES};
 use crate::partitions::{SICK, instances};
 use crate::several::{ack, enqueue, start, try_ack};
 
@@ -188,16 +188,6 @@ async fn a_session_is_renewed_while_another_partition_is_silent() {
     backend.stop().await;
 }
 
-const WRITES: [OperationKind; 7] = [
-    OperationKind::Create,
-    OperationKind::Replace,
-    OperationKind::Upsert,
-    OperationKind::Patch,
-    OperationKind::Delete,
-    OperationKind::Batch,
-    OperationKind::Bulk,
-];
-
 /// Starts 80 instances while the sick partition throttles this share of requests of these kinds.
 /// Returns the times until all instances elsewhere had their first turn, and then until those of the
 /// sick partition had theirs; `None` if that partition recovers first.
@@ -245,7 +235,7 @@ async fn throttled_turns(kinds: &[OperationKind], share: f64) -> Option<(Duratio
 
 #[tokio::test(start_paused = true)]
 async fn a_partition_that_throttles_a_kind_of_requests_delays_only_its_own_instances() {
-    let kinds = [&WRITES[..], &[OperationKind::Read], &[OperationKind::Query]];
+    let kinds = [WRITES, &[OperationKind::Read], &[OperationKind::Query]];
     for kinds in kinds {
         for share in [1.0, 0.5, 0.9] {
             let Some((sound, all)) = throttled_turns(kinds, share).await else {

@@ -12,6 +12,7 @@ use futures::StreamExt;
 
 use super::scenario::{Runs, Scenario, runtime};
 use crate::harness::{TestEnv, Wait};
+use crate::network::WRITES;
 
 /// Concurrent runs: they wait more than they compute.
 const AT_ONCE: usize = 6;
@@ -21,17 +22,6 @@ const MOST_READS: u32 = 16;
 
 /// How long no request may be sent after a run until it counts as finished.
 const QUIET: Duration = Duration::from_millis(20);
-
-/// All writes.
-const WRITES: [OperationKind; 7] = [
-    OperationKind::Create,
-    OperationKind::Replace,
-    OperationKind::Upsert,
-    OperationKind::Patch,
-    OperationKind::Delete,
-    OperationKind::Batch,
-    OperationKind::Bulk,
-];
 
 /// All reads.
 const READS: [OperationKind; 2] = [OperationKind::Read, OperationKind::Query];
@@ -93,7 +83,7 @@ async fn play(
         let sum: u64 = counts.map(Option::unwrap_or_default).sum();
         u32::try_from(sum).unwrap_or(u32::MAX)
     };
-    let counts = [count(&WRITES), count(&READS)];
+    let counts = [count(WRITES), count(&READS)];
     Some((counts, runs.load(Ordering::Relaxed)))
 }
 
@@ -124,9 +114,9 @@ async fn fail_each_request(scenario: Scenario) {
     };
     // A run with a fault may take a few more requests.
     let (writes, reads) = (writes + 2, (reads + 2).min(MOST_READS));
-    let lost = |n| on(Effect::DropAnswer, &WRITES).after(n);
-    let never_sent = |n| on(Effect::DropRequest, &WRITES).after(n);
-    let refused_late = |n| on(Effect::StatusAfterEffect { status: 503 }, &WRITES).after(n);
+    let lost = |n| on(Effect::DropAnswer, WRITES).after(n);
+    let never_sent = |n| on(Effect::DropRequest, WRITES).after(n);
+    let refused_late = |n| on(Effect::StatusAfterEffect { status: 503 }, WRITES).after(n);
     let unread = |n| on(Effect::DropRequest, &READS).after(n);
     let faults = (0..writes)
         .flat_map(|n| [lost(n), never_sent(n), refused_late(n)])

@@ -8,19 +8,9 @@ use tokio::time::sleep;
 
 use super::network::What;
 use super::site::Site;
-use crate::network::{ANY, Kind, WRITE};
+use crate::network::{ANY, Kind, WRITE, WRITES};
 
 const MS: fn(u64) -> Duration = Duration::from_millis;
-
-const WRITES: &[OperationKind] = &[
-    OperationKind::Create,
-    OperationKind::Replace,
-    OperationKind::Upsert,
-    OperationKind::Patch,
-    OperationKind::Delete,
-    OperationKind::Batch,
-    OperationKind::Bulk,
-];
 
 #[derive(Clone)]
 struct Case {
