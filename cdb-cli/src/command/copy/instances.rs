@@ -89,8 +89,7 @@ async fn ids(orchestrations: &Orchestrations, named: &[String]) -> Result<Vec<St
 /// Reads the documents of an instance.
 ///
 /// # Errors
-/// When there are none, because the instance was deleted meanwhile: without it the export would be
-/// part of a family.
+/// When the instance has been deleted since its id was checked: the export would not be complete.
 async fn documents(
     orchestrations: &Orchestrations,
     id: &str,

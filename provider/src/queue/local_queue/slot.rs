@@ -39,8 +39,7 @@ pub(crate) trait Work: Sized + 'static {
     /// Returns whether a dispatcher can take an offered item.
     fn accepts(request: &Self::Capability, offer: Offer<'_, Self>) -> bool;
 
-    /// Returns whether a dispatcher of this process can take an item like this one, if not this dispatcher, then
-    /// another one like it.
+    /// Returns whether this dispatcher, or one of this process that is alike, can take the item.
     fn suits(request: &Self::Capability, known: &Self::Known) -> bool {
         Self::accepts(request, Offer::Free(known))
     }

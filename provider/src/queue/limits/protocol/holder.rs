@@ -1,7 +1,6 @@
 //! The state of one runtime for one key: the permits and slots that it has, and the request under way.
 //!
-//! [`Holder::on`] takes an answer, [`Holder::next`] in [`super::decide`] decides on the next request. At most one request
-//! is under way.
+//! [`Holder::on`] takes an answer, [`Holder::next`] decides on the next request. At most one request is under way.
 //! A patch without an answer is never sent again: a fence with the same sequence number decides about it first.
 //! Relies on the conditions of [`super::patches`]; never looks at items.
 
