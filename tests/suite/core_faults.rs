@@ -17,6 +17,9 @@ use crate::several::{ack, ack_and_send, enqueue, event, start};
 
 const LOCK: Duration = Duration::from_secs(60);
 
+/// What a renewal asks for: more than is left, even while the clock stands still for a correction.
+const LONGER: Duration = Duration::from_secs(120);
+
 /// Refuses the next patch for a reason that the client does not retry: an administrator's limit.
 fn refuse_patches() -> Fault {
     let refused = Effect::error(403, 1028);
@@ -35,7 +38,7 @@ async fn an_activity_whose_renewal_failed_is_abandoned_when_acknowledged_without
     let fetched = provider.fetch_work_item(LOCK, Duration::ZERO, None, &any);
     let (_, token, _) = fetched.await.expect("fetch").expect("an activity");
     emulator.inject(refuse_patches());
-    let renewed = provider.renew_work_item_lock(&token, LOCK).await;
+    let renewed = provider.renew_work_item_lock(&token, LONGER).await;
     emulator.clear_faults();
     assert!(renewed.is_err(), "the renewal was refused");
     let ended = provider.ack_work_item(&token, None).await;
@@ -63,7 +66,7 @@ async fn an_activity_whose_renewal_failed_can_still_be_completed() {
     let fetched = provider.fetch_work_item(LOCK, Duration::ZERO, None, &any);
     let (_, token, _) = fetched.await.expect("fetch").expect("an activity");
     emulator.inject(refuse_patches());
-    let renewed = provider.renew_work_item_lock(&token, LOCK).await;
+    let renewed = provider.renew_work_item_lock(&token, LONGER).await;
     emulator.clear_faults();
     assert!(renewed.is_err(), "the renewal was refused");
     let ended = provider

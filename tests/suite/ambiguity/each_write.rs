@@ -123,7 +123,7 @@ async fn an_activity_survives_a_lost_answer_at_every_step() {
     let (_, token, attempt) = next_activity(&provider, LOCK, None).await;
     assert_eq!(attempt, 1, "locked once");
     lose(&backend, OperationKind::Patch);
-    let renewed = provider.renew_work_item_lock(&token, LOCK).await;
+    let renewed = provider.renew_work_item_lock(&token, 2 * LOCK).await;
     renewed.expect("it is renewed");
     lose(&backend, OperationKind::Patch);
     // Whether the call succeeds or not, the activity is free.
