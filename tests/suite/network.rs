@@ -34,7 +34,6 @@ pub(crate) const ANY: Kind = |_| true;
 pub(crate) const READ: Kind = |request| request.method == Method::GET;
 /// A page of a query.
 pub(crate) const QUERY: Kind = crate::silence::is_query;
-/// A write, alone or in a batch.
 /// The kinds of writes.
 pub(crate) const WRITES: &[OperationKind] = &[
     OperationKind::Create,
@@ -46,6 +45,7 @@ pub(crate) const WRITES: &[OperationKind] = &[
     OperationKind::Bulk,
 ];
 
+/// A write, alone or in a batch.
 pub(crate) const WRITE: Kind = |request| !READ(request) && !QUERY(request);
 pub(crate) const PATCH: Kind = |request| request.method == Method::PATCH;
 

@@ -50,6 +50,23 @@ pub(crate) async fn ack_and_send(
     acknowledged.expect("the turn is committed");
 }
 
+/// Commits the first turn, which also adds events of these kinds.
+pub(crate) async fn ack_first_with(
+    provider: &CosmosDBProvider,
+    item: &OrchestrationItem,
+    token: &str,
+    kinds: impl IntoIterator<Item = EventKind>,
+) {
+    let event = |(id, kind)| Event::with_event_id(id, item.instance.clone(), 1, None, kind);
+    let kinds = [started("Wait", "")].into_iter().chain(kinds);
+    let events = (1..).zip(kinds).map(event).collect();
+    let metadata = metadata_of("Wait");
+    let acknowledged = provider
+        .ack_orchestration_item(token, 1, events, vec![], vec![], metadata, vec![])
+        .await;
+    acknowledged.expect("the turn is committed");
+}
+
 /// As [`ack_and_send`], with the answer.
 pub(crate) async fn try_ack(
     provider: &CosmosDBProvider,
