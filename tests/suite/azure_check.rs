@@ -113,6 +113,13 @@ const LIES: [(&str, Lie); PROBES.len()] = [
     ),
     ("time_condition", Sent(ignore_conditions)),
     (
+        "hot_document",
+        Sent(|request| {
+            let once = r#""path":"/count","value":1"#;
+            replace(&mut request.body, once, r#""path":"/count","value":2"#);
+        }),
+    ),
+    (
         "separators",
         Changed(|_, answer| replace(&mut answer.body, "|", "/")),
     ),

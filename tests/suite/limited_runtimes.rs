@@ -30,16 +30,16 @@ const fn millis(count: u64) -> Duration {
 
 /// One run of an activity.
 #[derive(Clone, Debug)]
-struct Run {
-    instance: String,
-    tag: String,
+pub(crate) struct Run {
+    pub(crate) instance: String,
+    pub(crate) tag: String,
     site: usize,
-    started: Instant,
+    pub(crate) started: Instant,
     ended: Option<Instant>,
 }
 
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<Run>>>);
+pub(crate) struct Log(Arc<Mutex<Vec<Run>>>);
 
 /// Notes the end of a run, also if it is dropped.
 struct Running(Log, usize);
@@ -67,7 +67,7 @@ impl Log {
         Running(self.clone(), runs.len() - 1)
     }
 
-    fn of(&self, concerns: impl Fn(&Run) -> bool) -> Vec<Run> {
+    pub(crate) fn of(&self, concerns: impl Fn(&Run) -> bool) -> Vec<Run> {
         self.runs()
             .iter()
             .filter(|run| concerns(run))
@@ -150,22 +150,22 @@ fn tenant() -> InstanceLabel {
     InstanceLabel::new("tenant", |id| Some(id.split_once(':')?.0.to_owned()))
 }
 
-struct Site {
-    network: Network,
+pub(crate) struct Site {
+    pub(crate) network: Network,
     provider: CosmosDBProvider,
-    runtime: Arc<Runtime>,
+    pub(crate) runtime: Arc<Runtime>,
 }
 
-struct Farm {
+pub(crate) struct Farm {
     backend: Backend,
-    provider: CosmosDBProvider,
+    pub(crate) provider: CosmosDBProvider,
     client: Client,
-    sites: Vec<Site>,
-    log: Log,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) log: Log,
 }
 
 impl Farm {
-    async fn open(count: usize, workers: usize, rules: Vec<Rule>) -> Option<Self> {
+    pub(crate) async fn open(count: usize, workers: usize, rules: Vec<Rule>) -> Option<Self> {
         let backend = Backend::start_simulated_with(|config| config.labels = vec![tenant()]).await;
         Self::on(backend, count, workers, rules).await
     }
@@ -189,7 +189,7 @@ impl Farm {
         Some(farm)
     }
 
-    async fn join(&mut self, workers: usize, filter: TagFilter) {
+    pub(crate) async fn join(&mut self, workers: usize, filter: TagFilter) {
         let network = Network::default();
         let provider = network.provider(&self.backend).await.expect("simulated");
         let options = RuntimeOptions {
@@ -212,7 +212,7 @@ impl Farm {
         });
     }
 
-    async fn start(&self, instance: &str, orchestration: &str, input: &str) {
+    pub(crate) async fn start(&self, instance: &str, orchestration: &str, input: &str) {
         let started = self
             .client
             .start_orchestration(instance, orchestration, input);
@@ -227,7 +227,7 @@ impl Farm {
         join_all(all).await;
     }
 
-    async fn until_ended(&self, count: usize, within: Duration) -> Option<Duration> {
+    pub(crate) async fn until_ended(&self, count: usize, within: Duration) -> Option<Duration> {
         let begun = Instant::now();
         while begun.elapsed() < within {
             if self.log.ended(|_| true) >= count {
@@ -244,7 +244,7 @@ impl Farm {
         removed.expect("it exists");
     }
 
-    async fn close(self) {
+    pub(crate) async fn close(self) {
         let all = self
             .sites
             .into_iter()
@@ -258,7 +258,7 @@ fn is(tag: &'static str) -> impl Fn(&Run) -> bool + Copy {
     move |run| run.tag == tag
 }
 
-fn of(prefix: &'static str) -> impl Fn(&Run) -> bool + Copy {
+pub(crate) fn of(prefix: &'static str) -> impl Fn(&Run) -> bool + Copy {
     move |run| run.instance.starts_with(prefix)
 }
 

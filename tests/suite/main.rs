@@ -35,6 +35,7 @@ mod locks;
 mod members;
 mod model;
 mod network;
+mod newcomers;
 mod outbox;
 mod own_container;
 mod partitions;

@@ -11,19 +11,23 @@
 
 use std::collections::BTreeSet;
 
-use cdb_model::{Batch, BatchError, BulkBatch, Document, Query};
+use cdb_client::BatchOutcome;
+use cdb_model::{
+    Batch, BatchError, BulkBatch, Document, DocumentKey as _, OperationIndex, Query, Stored,
+};
 
 use super::deadline::{bulk_in_time, in_time};
 use super::documents::Documents;
 use crate::error::{Error, Result};
-use crate::queue::Services;
+use crate::queue::{Services, activities};
 use crate::stored::Store;
 use crate::stored::documents::{
     Durable, InboxRecord, NEVER, OutboxIntent, WorkerItem, WorkerItemKey,
 };
 use crate::stored::spill::ConsumedChunks;
 
-/// Creates the activities of an intent, as many at a time as a batch holds.
+/// Creates the activities of an intent, as many at a time as a batch holds. This process takes those that it has
+/// created as its own: the turn waits for them since its commit.
 pub(super) async fn deliver(
     services: &Services,
     intent: &OutboxIntent,
@@ -35,25 +39,50 @@ pub(super) async fn deliver(
         let part = (activities.len() - rest.len()) as u64;
         let mut batch = Batch::<Durable>::new(target);
         batch.add(InboxRecord::new(target, &intent.idempotency_key, part).create())?;
-        let mut count = 0;
+        let mut operations = Vec::new();
         for activity in rest {
             match batch.add(activity.create()) {
-                Err(BatchError::Full | BatchError::TooLarge { .. }) if count > 0 => break,
-                created => created?,
-            };
-            count += 1;
+                Err(BatchError::Full | BatchError::TooLarge { .. }) if !operations.is_empty() => {
+                    break;
+                }
+                created => operations.push(created?),
+            }
         }
+        let (created, later) = rest.split_at(operations.len());
+        rest = later;
         match in_time(services.container().execute(&batch)).await {
+            Ok(outcome) => note(services, created.iter().zip(operations), &outcome),
             // The batches are the same at every attempt, so an existing record, the first operation,
             // proves that the whole batch arrived.
             Err(Error::Request(error))
                 if error.is_conflict() && error.operation_index() == Some(0) => {}
-            sent => drop(sent?),
+            Err(error) => return Err(error),
         }
-        rest = &rest[count..];
     }
     services.activities().local().poll_soon();
     Ok(())
+}
+
+/// Puts activities into the local queue that a batch has created.
+fn note<'a>(
+    services: &Services,
+    created: impl Iterator<Item = (&'a WorkerItem, OperationIndex)>,
+    outcome: &BatchOutcome<Durable>,
+) {
+    if services.activities().last_request().is_none() {
+        return;
+    }
+    for (activity, operation) in created {
+        if let (Some(etag), Ok(id)) = (outcome.etag(operation), activity.key().to_id()) {
+            let stored = Stored {
+                id,
+                etag: etag.clone(),
+                document: activity.clone(),
+                timestamp: services.store.now(),
+            };
+            activities::created(services, stored);
+        }
+    }
 }
 
 /// Returns the cancelled activities of an intent whose input is inline.

@@ -7,7 +7,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::documents::MAX_LABEL;
+use super::documents::{MAX_LABEL, label_value};
 
 /// The most labels of a provider. Each is stored with every activity.
 const MAX_LABELS: usize = 8;
@@ -22,9 +22,10 @@ type Function = dyn Fn(&str) -> Option<String> + Send + Sync;
 ///
 /// The function gives the value, or `None` for an instance without the label. It is called at each
 /// commit that schedules activities, so it must not block, and must always return the same for an
-/// id. A label replaces a search attribute of the same name. A value that is empty or longer than
-/// 64 bytes, and a panic, leave the instance without the label, with a warning in the log. The
-/// commands of `cdb` know no function: activities that a rewind queues again lack the label.
+/// id. A label replaces a search attribute of the same name. Of a value longer than 64 bytes, its
+/// beginning and a hash are stored; a rule for the whole value selects it. An empty value and a panic
+/// leave the instance without the label, with a warning in the log. The commands of `cdb` know no
+/// function: activities that a rewind queues again lack the label.
 ///
 /// ```
 /// use cdb_provider::{CosmosDBProviderConfig, InstanceLabel};
@@ -61,17 +62,11 @@ impl InstanceLabel {
             return None;
         };
         let value = value?;
-        if value.is_empty() || value.len() > MAX_LABEL {
-            let bytes = value.len();
-            tracing::warn!(
-                instance_id,
-                name,
-                bytes,
-                "a label is left out: its value must have 1 to {MAX_LABEL} bytes"
-            );
+        if value.is_empty() {
+            tracing::warn!(instance_id, name, "a label is left out: it is empty");
             return None;
         }
-        Some(value)
+        Some(label_value(value))
     }
 }
 
@@ -139,11 +134,11 @@ mod tests {
             InstanceLabel::new("empty", |_| Some(String::new())),
         ]);
         let of = |id| labels.of(id).into_iter().collect::<Vec<_>>();
-        assert_eq!(
-            of("acme:order-7"),
-            [("tenant".to_owned(), "acme".to_owned())]
-        );
-        assert_eq!(of("order-7"), []);
+        let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let long = label("long", &label_value("n".repeat(65)));
+        let tenant = label("tenant", "acme");
+        assert_eq!(of("acme:order-7"), [long.clone(), tenant]);
+        assert_eq!(of("order-7"), [long]);
     }
 
     #[test]

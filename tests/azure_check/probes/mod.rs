@@ -74,6 +74,8 @@ probes! {
         "cdb-model/src/limits.rs";
     required patches::time_condition "Does a condition on a time decide a patch?"
         "cdb-model/src/lease.rs", "cdb-coordination/src/lease/lock.rs";
+    required patches::hot_document "How many patches a second does one document take, and does each count once?"
+        "provider/src/queue/limits/protocol/patches.rs";
     required ids::separators "Can ids contain `: | ; , ~`?"
         "cdb-model/src/id.rs";
     required ids::other_scripts "Can ids contain other scripts and emoji?"

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use cdb_model::{Document as _, Patch};
+use futures::future::try_join_all;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::Answered;
 use crate::check::Check;
@@ -44,6 +46,43 @@ async fn patch(check: &Check, id: &str, operations: &Value) -> Result<(String, V
     let patched = check.send(&Raw::patch("patch", id, operations)).await?;
     let item = check.send(&Raw::read("patch", id)).await?;
     Ok((patched.outline(), item.body))
+}
+
+/// The writers of one document, and the patches of each.
+const WRITERS: u32 = 10;
+const PATCHES: u32 = 10;
+
+/// A limited key has one document, which all runtimes patch. Source of 449: azure-sdk-for-java #32630.
+pub(super) async fn hot_document(check: &Check) -> Answered {
+    let item = json!({ "id": "hot", "instanceId": "patch", "count": 0 });
+    check.upsert("patch", &item).await?;
+    let increment = json!([{ "op": "incr", "path": "/count", "value": 1 }]);
+    let writer = || async {
+        let (mut written, mut refused) = (0, 0);
+        for _ in 0..PATCHES {
+            let patched = check.send(&Raw::patch("patch", "hot", &increment)).await?;
+            match patched.status {
+                200 => written += 1,
+                412 | 449 => refused += 1,
+                _ => return Err(Failure::from(patched.outline())),
+            }
+        }
+        Ok((written, refused))
+    };
+    let begun = Instant::now();
+    let writers = try_join_all((0..WRITERS).map(|_| writer())).await?;
+    let took = begun.elapsed().as_secs_f64();
+    let written: u32 = writers.iter().map(|(written, _)| written).sum();
+    let refused: u32 = writers.iter().map(|(_, refused)| refused).sum();
+    let item = check.send(&Raw::read("patch", "hot")).await?;
+    Ok(Answer::when(
+        item.body["count"] == written,
+        format!(
+            "{:.0} a second by {WRITERS} writers, {refused} refused; the count is {} after {written}",
+            f64::from(written) / took,
+            item.body["count"]
+        ),
+    ))
 }
 
 /// A lock that has expired may be taken, another one may not.

@@ -82,7 +82,7 @@ impl Cluster {
             .map_err(|error| error.to_string())?;
         let ranges: Vec<String> = (0..profile.partitions).map(|it| it.to_string()).collect();
         let cluster = Arc::new(Self {
-            network: Network::new(emulator, seed),
+            network: Network::new(emulator, seed, profile.distance),
             shared: Shared::default(),
             profile,
             slots: Mutex::default(),
@@ -366,7 +366,7 @@ impl Cluster {
         }
         self.excuse_node(node, down, "killed");
         self.shared.handling.forget(node_number(node));
-        self.shared.capped.forget(node_number(node));
+        self.shared.limited.forget(node_number(node));
         let killed = self.slots.lock().await[node].node.take();
         if let Some(killed) = killed {
             killed.kill().await;

@@ -23,7 +23,7 @@ const LATENCY: std::ops::Range<Duration> = Duration::from_micros(500)..Duration:
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The node number of a member that takes no work. Clients have higher numbers.
-pub(crate) const BYSTANDER: u32 = 50;
+pub(crate) const BYSTANDER: u32 = 90;
 
 /// The partition of the members, which no load reads.
 pub(crate) const MEMBERS: &str = "cdb:members";
@@ -44,6 +44,8 @@ pub(crate) enum Link {
 #[derive(Debug)]
 pub(crate) struct Network {
     pub(crate) emulator: Emulator,
+    /// The time to the service and back, besides the latency.
+    distance: Duration,
     trace: Mutex<Trace>,
     random: Mutex<Random>,
     /// The percentage of requests that arrive twice.
@@ -78,9 +80,10 @@ pub(crate) struct NodeTransport {
 }
 
 impl Network {
-    pub(crate) fn new(emulator: Emulator, seed: u64) -> Arc<Self> {
+    pub(crate) fn new(emulator: Emulator, seed: u64, distance: Duration) -> Arc<Self> {
         Arc::new(Self {
             emulator,
+            distance,
             trace: Mutex::default(),
             random: Mutex::new(Random::new(seed, "network")),
             duplicates: Mutex::new(0),
@@ -155,7 +158,13 @@ impl Network {
     }
 
     fn latency(&self) -> Duration {
-        lock(&self.random).duration(LATENCY)
+        let mut random = lock(&self.random);
+        let latency = random.duration(LATENCY);
+        if self.distance.is_zero() {
+            return latency;
+        }
+        // With jitter of a quarter.
+        latency + random.duration(self.distance * 3 / 8..self.distance * 5 / 8)
     }
 
     fn arrives_twice(&self) -> bool {

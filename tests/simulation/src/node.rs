@@ -14,10 +14,10 @@ use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 
 use crate::bank::{BANK, BankWorker, Open};
 use crate::blocked::Codec;
-use crate::capped::Capped;
 use crate::conserved::Sent;
 use crate::equal::{Calls, EqualWriter};
 use crate::handling::Handling;
+use crate::limited::Limited;
 use crate::network::{Link, Network, NodeTransport};
 use crate::orchestrations::{activities, orchestrations};
 use crate::pauses::Pauses;
@@ -28,7 +28,7 @@ use crate::virtual_time::{elapsed, with_clock_ahead};
 const CONCURRENCY: u32 = 2;
 
 /// Dispatchers of activities in a node. Two workloads have an activity each that takes minutes.
-const WORKERS: u32 = 3;
+pub(crate) const WORKERS: u32 = 3;
 
 /// The containers of orchestrations, of ordered work, and of leases and messages that get no work.
 const IDLE_CONTAINERS: [&str; 3] = ["idle", "idle-work", "idle-bank"];
@@ -94,7 +94,7 @@ pub(crate) struct Shared {
     /// The handlers that run.
     pub(crate) handling: Handling,
     /// The limited activities that run.
-    pub(crate) capped: Capped,
+    pub(crate) limited: Limited,
     /// The current pauses of instances.
     pub(crate) pauses: Pauses,
     /// The writes of equal content.
@@ -150,13 +150,13 @@ impl Node {
         let messaging = messaging(&documents, config.pace.messages());
         let transactional = transactional(&provider, &messaging);
         let excuses = &shared.handling.excuses;
-        let capped = shared.capped.activity(number, excuses);
+        let limited = shared.limited.activities(number, excuses);
         let paused = shared.pauses.activity(number, excuses);
         let runtime = Runtime::start_with_options(
             Arc::new(provider),
             activities(
                 &ledger,
-                [transactional, capped, paused, shared.sent.activity()],
+                [transactional, limited, paused, shared.sent.activity()],
             ),
             orchestrations(deployed),
             options,

@@ -6,8 +6,8 @@ use cdb_chaos::Ledger;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-use crate::capped::CAPPED;
 use crate::conserved;
+use crate::limited::{CAPPED, RATED};
 use crate::pauses::{CIRCLE, PAUSED};
 
 /// The time of one execution of an eternal orchestration.
@@ -79,6 +79,12 @@ pub(crate) fn orchestrations(deployed: u32) -> OrchestrationRegistry {
             CAPPED,
             |ctx: OrchestrationContext, millis: String| async move {
                 ctx.schedule_activity(CAPPED, millis).await
+            },
+        )
+        .register(
+            RATED,
+            |ctx: OrchestrationContext, millis: String| async move {
+                ctx.schedule_activity(RATED, millis).await
             },
         )
         .register(PAUSED, run_paused)

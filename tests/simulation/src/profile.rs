@@ -22,6 +22,8 @@ pub(crate) struct Profile {
     /// The number of nodes that share containers without work.
     pub(crate) idle: usize,
     pub(crate) partitions: u32,
+    /// The time to the service and back, besides the latency of a region.
+    pub(crate) distance: Duration,
     pub(crate) node: NodeConfig,
     pub(crate) weather: Weather,
     /// The longest time between two waves of orchestrations.
@@ -53,6 +55,7 @@ impl Profile {
             nodes,
             idle: 0,
             partitions,
+            distance: Duration::ZERO,
             weather,
             wave: weather.wave(),
             // The other seeds keep the runs that they had without.
@@ -69,6 +72,26 @@ impl Profile {
     }
 }
 
+impl Profile {
+    /// Draws the profile of a run with limits alone: up to 50 nodes, near the service or in another continent.
+    pub(crate) fn draw_limited(seed: u64, time: Duration) -> Self {
+        let mut random = Random::new(seed, "profile of limits");
+        let nodes = [1, 2, 3, 8, 20, 50][random.below(6)];
+        let distance = [0, 20, 150, 400][random.below(4)];
+        let drawn = Self::draw(seed, time);
+        Self {
+            nodes,
+            distance: Duration::from_millis(distance),
+            bystander: nodes > 1 && drawn.bystander,
+            node: NodeConfig {
+                members: nodes > 1 && drawn.node.members,
+                ..drawn.node
+            },
+            ..drawn
+        }
+    }
+}
+
 impl FixedProfile {
     pub(crate) fn profile(self) -> Profile {
         let pace = match self {
@@ -79,6 +102,7 @@ impl FixedProfile {
             nodes: 8,
             idle: 4,
             partitions: 1,
+            distance: Duration::ZERO,
             weather: Weather::Calm,
             wave: BUSY_WAVE,
             partition_failover: false,

@@ -123,7 +123,10 @@ async fn simulate(
     config: &RunConfig,
     stalled: impl FnOnce(Outcome) + Send + 'static,
 ) -> Result<Outcome, String> {
-    let drawn = || Profile::draw(config.seed, config.time);
+    let drawn = || match config.only {
+        Some(Workload::Limited) => Profile::draw_limited(config.seed, config.time),
+        _ => Profile::draw(config.seed, config.time),
+    };
     let profile = config.profile.map_or_else(drawn, FixedProfile::profile);
     let cluster = Cluster::start(config.seed, profile, config.trace).await?;
     let faults = faults(config, &profile);
@@ -261,7 +264,7 @@ async fn connect(outside: &CosmosClient, cluster: &Arc<Cluster>) -> Result<Calle
     Ok(Caller {
         client: Arc::new(Client::new(provider.clone())),
         provider,
-        capped: shared.capped.clone(),
+        limited: shared.limited.clone(),
         pauses: shared.pauses.clone(),
         ledger: keep_trying(|| Ledger::on(outside)).await?,
         documents: documents.await?,

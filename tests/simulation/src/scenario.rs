@@ -59,7 +59,7 @@ impl Scenario {
             virtual_time::enter(1, async {
                 let emulator = emulator.seed(1).start_in_process();
                 let emulator = emulator.expect("the settings of the emulator are valid");
-                let network = Network::new(emulator, 1);
+                let network = Network::new(emulator, 1, Duration::ZERO);
                 if std::env::var_os("SIMULATION_TRACE").is_some() {
                     network.trace().print();
                 }

@@ -22,11 +22,11 @@ use tokio::time::{sleep, timeout};
 use crate::bank::{BANK, Bank};
 use crate::blocked::is_unfit;
 use crate::bounds::Bounds;
-use crate::capped::CAPPED;
 use crate::cluster::Cluster;
 use crate::conserved::{has_backlog, is_early};
 use crate::excuses::Scope;
 use crate::handling::Place;
+use crate::limited::{CAPPED, RATED};
 use crate::network::{MEMBERS, Outside};
 use crate::node::client;
 use crate::pauses::PAUSED;
@@ -236,7 +236,7 @@ impl Judge {
                 Item { is_start, ..turn }
             }
             // It waits for its limit: the workload judges that it ends.
-            Durable::WorkerItem(activity) if is_capped(&activity) => return None,
+            Durable::WorkerItem(activity) if is_limited(&activity) => return None,
             Durable::WorkerItem(activity) => item(
                 activity.instance_id,
                 "activity",
@@ -349,7 +349,7 @@ impl Eyes {
     }
 }
 
-fn is_capped(activity: &WorkerItem) -> bool {
+fn is_limited(activity: &WorkerItem) -> bool {
     let labels = activity.labels.as_ref();
-    labels.is_some_and(|labels| labels.activity == CAPPED)
+    labels.is_some_and(|labels| [CAPPED, RATED].contains(&&*labels.activity))
 }

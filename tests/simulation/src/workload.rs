@@ -21,10 +21,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::bank::BankClient;
 use crate::bounds::LONGEST_ACTIVITY;
-use crate::capped::Capped;
 use crate::cluster::Cluster;
 use crate::conserved::Sent;
 use crate::equal::EqualClient;
+use crate::limited::Limited;
 use crate::orchestrations::TICK;
 use crate::pauses::Pauses;
 use crate::random::Random;
@@ -83,8 +83,8 @@ pub enum Workload {
     Detached,
     /// Instances that are started again while operators delete them.
     Restarted,
-    /// Activities of which only two may run at a time.
-    Capped,
+    /// Activities with limits; alone on up to 50 nodes, far from the service.
+    Limited,
     /// Instances that an operator pauses and resumes.
     Paused,
     /// Queued events, each of which is consumed once.
@@ -103,7 +103,7 @@ impl Workload {
             | Self::HeldStreams
             | Self::Detached
             | Self::Restarted
-            | Self::Capped
+            | Self::Limited
             | Self::Paused
             | Self::Rest => Random::new(seed, &format!("{self:?} is drawn")).chance(50),
             _ => true,
@@ -116,7 +116,7 @@ impl Workload {
 pub(crate) struct Caller {
     pub(crate) client: Arc<Client>,
     pub(crate) provider: Arc<CosmosDBProvider>,
-    pub(crate) capped: Capped,
+    pub(crate) limited: Limited,
     pub(crate) pauses: Pauses,
     pub(crate) ledger: Ledger,
     pub(crate) documents: ContainerClient<Documents>,
@@ -206,7 +206,10 @@ impl Caller {
             Workload::HeldStreams => Seen::of(Box::pin(self.streams.hold(plan.nodes, until)).await),
             Workload::Detached => Box::pin(self.detached(seed, until)).await,
             Workload::Restarted => Box::pin(self.restarted(seed, until)).await,
-            Workload::Capped => Box::pin(self.capped(seed, until)).await,
+            Workload::Limited => {
+                let only = plan.only.is_some();
+                Box::pin(self.limited(seed, plan.nodes, only, until)).await
+            }
             Workload::Paused => Box::pin(self.pauses(plan)).await,
             Workload::Conserved => Box::pin(self.conserved(seed, plan.wave, until)).await,
             Workload::Equal => Seen::of(Box::pin(self.equal.work(until)).await),

@@ -55,7 +55,7 @@ fn orchestrations_survive_the_faults_of_known_seeds() {
     // Without a delivery before the deletion, a detached child of a deleted parent never starts.
     simulate("--from 5 --seeds 1 --days 0.01 --only detached");
     // Without the permits, each node runs as many activities as the limit permits.
-    simulate("--from 2 --seeds 1 --days 0.02 --only capped");
+    simulate("--from 3 --seeds 1 --days 0.02 --only limited");
     // Without the wait for its start, queued events of a child that has not started are deleted.
     simulate("--from 1 --seeds 1 --days 0.008 --only conserved");
     // Without those whose writes overlap a load, a turn takes events before earlier ones.

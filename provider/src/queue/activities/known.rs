@@ -52,7 +52,7 @@ impl Work for Activities {
     }
 
     fn due_since(known: &KnownActivity) -> Option<Timestamp> {
-        known.item().map(|item| item.visible_at)
+        known.item().map(WorkerItem::waits_since)
     }
 
     fn accepts(request: &WorkerCapability, offer: Offer<'_, Self>) -> bool {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use cdb_coordination::Runs;
 use tokio::sync::Notify;
 
-use super::limiter::{Key, Selected};
+use super::limiter::{Key, Selected, Tag};
 use super::queue::Queue;
 use super::slot::{PollNumber, Rank, Slot, Work};
 use crate::queue::limits::protocol::{Message, Reply, RuntimeId, Time, Usage};
@@ -32,6 +32,7 @@ impl<W: Work> Queue<W> {
             let is_limitable = W::is_limitable(&slot.known);
             slot.selected = labels.and_then(|labels| self.limiter.select(labels, is_limitable));
             slot.tag = None;
+            slot.is_chosen = false;
             slot.arrival = None;
             slot.is_counted = false;
             slot.has_begun = false;
@@ -80,31 +81,36 @@ impl<W: Work> Queue<W> {
     ) -> Reservation {
         let idle = self.slots.get(key).filter(|slot| !slot.counts());
         let selected = idle.map(|slot| slot.selected.clone());
-        let made = match selected {
-            None => Reservation::Refused,
-            Some(None) => Reservation::Made,
-            Some(Some(item)) => self.admit(&item, capability, now),
+        let (made, tag) = match selected {
+            None => (Reservation::Refused, None),
+            Some(None) => (Reservation::Made, None),
+            Some(Some(item)) => match self.admit(&item, capability, now) {
+                Some(tag) => (Reservation::Made, Some(tag)),
+                None => (Reservation::Refused, None),
+            },
         };
         if let Some(slot) = self.slots.get_mut(key) {
             slot.reservations += u8::from(made == Reservation::Made);
+            slot.tag = tag.or(slot.tag);
         }
         self.rank(key, now);
         self.shrink(now);
         made
     }
 
-    /// Returns whether a new item may start now, before all that a dispatcher could take instead.
-    fn admit(&mut self, item: &Selected, capability: &W::Capability, now: Instant) -> Reservation {
+    /// Returns the tag of a new item that may start now, before all that a dispatcher could take instead.
+    fn admit(&mut self, item: &Selected, capability: &W::Capability, now: Instant) -> Option<Tag> {
         if !self.limiter.has_room(item, now) {
-            return Reservation::Refused;
+            return None;
         }
         let tag = self.limiter.tag(item);
-        self.limiter.untag(item, tag);
         let is_before = |rank: Rank| (rank.priority, rank.tag) < (item.priority, tag);
-        match self.first_free(capability, now) {
-            Some(first) if is_before(first.rank) => Reservation::Refused,
-            _ => Reservation::Made,
+        let first = self.first_free(capability, now);
+        if first.is_some_and(|first| is_before(first.rank)) {
+            self.limiter.untag(item, tag);
+            return None;
         }
+        Some(tag)
     }
 
     /// Makes a reservation once more, which then needs another [`unreserve`](Self::unreserve): the outcome of the batch

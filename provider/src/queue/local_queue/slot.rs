@@ -245,6 +245,8 @@ pub(crate) struct Slot<W: Work> {
     pub(super) has_begun: bool,
     /// The position among items of other keys, while the item is ready or waits for permits.
     pub(super) tag: Option<Tag>,
+    /// Whether the item was chosen by its tag, which it keeps until it has ended.
+    pub(super) is_chosen: bool,
     /// The number of its arrival, while it waits for permits or has some.
     pub(super) arrival: Option<u64>,
 }
@@ -266,6 +268,7 @@ impl<W: Work> Default for Slot<W> {
             is_counted: false,
             has_begun: false,
             tag: None,
+            is_chosen: false,
             arrival: None,
         }
     }
@@ -346,6 +349,11 @@ impl<W: Work> Slot<W> {
         now: Instant,
     ) -> Option<Rank> {
         self.count(limiter, key, sequence, now);
+        if self.counts() {
+            self.is_chosen |= self.tag.is_some();
+        } else if std::mem::take(&mut self.is_chosen) {
+            self.tag = None;
+        }
         if let Some(selected) = self.selected.clone()
             && selected.is_limited()
             && !self.counts()
@@ -469,7 +477,7 @@ impl<W: Work> Slot<W> {
         selected: &Selected,
         now: Instant,
     ) {
-        let tag = self.tag.take();
+        let tag = self.tag.take_if(|_| !self.is_chosen);
         let arrival = self.arrival.filter(|_| !self.is_counted);
         let was_waiting = arrival.is_some_and(|arrival| limiter.is_waiting(arrival));
         if let Some(arrival) = arrival {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use cdb_coordination::name_hash;
 use serde::{Deserialize, Serialize};
 
 use super::attribute::AttributeValue;
@@ -29,6 +30,20 @@ pub struct Labels {
 /// The longest value of a label, in bytes. A key is not a text.
 pub(crate) const MAX_LABEL: usize = 64;
 
+/// Returns what is stored of the value of a label: of a longer one than [`MAX_LABEL`] its beginning and a hash, so
+/// that no limit misses it.
+pub(crate) fn label_value(value: String) -> String {
+    if value.len() <= MAX_LABEL {
+        return value;
+    }
+    let hash = format!("~{:016x}", name_hash(&value));
+    let mut end = MAX_LABEL - hash.len();
+    while !value.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}{hash}", &value[..end])
+}
+
 impl Labels {
     /// Returns the labels of a turn, and of all activities that it schedules. A label of the instance
     /// replaces a search attribute: it is known before the first turn, and never changes.
@@ -37,13 +52,13 @@ impl Labels {
         attributes: &BTreeMap<String, AttributeValue>,
         of_instance: impl IntoIterator<Item = (String, String)>,
     ) -> Self {
-        let attributes = attributes.iter().filter_map(|(name, value)| {
+        let attributes = attributes.iter().map(|(name, value)| {
             let value = match value {
                 AttributeValue::String(text) => text.clone(),
                 AttributeValue::Bool(value) => value.to_string(),
                 AttributeValue::Number(number) => number.to_string(),
             };
-            (value.len() <= MAX_LABEL).then(|| (name.clone(), value))
+            (name.clone(), label_value(value))
         });
         Self {
             orchestration: orchestration.to_owned(),
@@ -68,5 +83,21 @@ impl Labels {
             "tag" => self.tag.as_deref(),
             name => self.attributes.get(name).map(String::as_str),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_values_have_keys_of_their_own() {
+        let short = "n".repeat(MAX_LABEL);
+        assert_eq!(label_value(short.clone()), short);
+        let [first, second] = ["a", "b"].map(|end| label_value(format!("{short}{end}")));
+        assert_ne!(first, second);
+        assert_eq!(first.len(), MAX_LABEL);
+        let wide = label_value("ß".repeat(MAX_LABEL));
+        assert!(wide.starts_with('ß') && wide.len() <= MAX_LABEL, "{wide}");
     }
 }

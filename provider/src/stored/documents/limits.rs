@@ -10,7 +10,7 @@ use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::instance::OperatorAction;
-use super::labels::Labels;
+use super::labels::{Labels, label_value};
 use super::queue_item::WorkerItem;
 
 /// The partition of the rules. Not an instance.
@@ -295,7 +295,12 @@ impl FromStr for Selector {
                     )));
                 }
             }
-            let value = Some(value.to_owned()).filter(|value| value != "*");
+            // What activities have by nature is compared as it is.
+            let value = match name {
+                _ if value == "*" => None,
+                "activity" | "orchestration" | "tag" => Some(value.to_owned()),
+                _ => Some(label_value(value.to_owned())),
+            };
             if conditions.insert(name.to_owned(), value).is_some() {
                 return Err(error(format!("it names `{name}` twice")));
             }

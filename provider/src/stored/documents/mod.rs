@@ -37,7 +37,7 @@ pub use kv::{
     PackedKeyValues,
 };
 pub use labels::Labels;
-pub(crate) use labels::MAX_LABEL;
+pub(crate) use labels::{MAX_LABEL, label_value};
 pub use limited_key::{LimitedKey, LimitedKeyKey, RuntimeLease, RuntimeLeaseKey};
 pub use limits::{
     LIMITS_PARTITION, Limits, LimitsKey, MAX_RULES, Priority, Rule, RuleError, Selector,

@@ -253,6 +253,17 @@ pub struct WorkerItem {
 }
 
 impl WorkerItem {
+    /// Returns the time from which on the activity waits, which is its place in line. One whose worker has died keeps
+    /// its place.
+    pub(crate) fn waits_since(&self) -> Timestamp {
+        let is_given_up = self.locked_until == Some(self.visible_at);
+        if self.reserved || is_given_up {
+            self.enqueued_at
+        } else {
+            self.visible_at
+        }
+    }
+
     /// Describes the activity, without its input: `Charge #2`.
     pub fn described(&self) -> String {
         match serde_json::from_str(self.work_item.header()) {
