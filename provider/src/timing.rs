@@ -188,6 +188,8 @@ pub(crate) const REDELIVERED: Duration = secs(23 * 60 * 60);
 
 /// The longest wait for the answer to a request about a limited key. Then the request counts as lost.
 pub(crate) const LIMITS_ANSWER: Duration = secs(2);
+/// The longest wait for the return of permits at a shutdown. Others find out later what was not returned.
+pub(crate) const PERMITS_RETURNED: Duration = secs(1);
 /// The time between two looks at the leases of others that hold permits of used-up keys, and between two reports of
 /// the metrics of limited keys.
 pub(crate) const LIMITS_LOOK: Duration = secs(5);

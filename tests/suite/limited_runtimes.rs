@@ -152,7 +152,7 @@ fn tenant() -> InstanceLabel {
 
 pub(crate) struct Site {
     pub(crate) network: Network,
-    provider: CosmosDBProvider,
+    pub(crate) provider: CosmosDBProvider,
     pub(crate) runtime: Arc<Runtime>,
 }
 

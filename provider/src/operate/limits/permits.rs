@@ -17,7 +17,7 @@ use crate::queue::limits::protocol::{
     Key, LeaseAnswer, LeaseRequest, Message, Reply, RuntimeId, Time,
 };
 use crate::stored::documents::{LimitedKey, RuntimeLease};
-use crate::timing::{LIMITS_ANSWER, LIMITS_LOOK};
+use crate::timing::{LIMITS_ANSWER, LIMITS_LOOK, PERMITS_RETURNED};
 
 /// The most leases of others that a process looks at, at a time. Other processes look at other ones.
 const MAX_SUSPECTS: usize = 5;
@@ -37,7 +37,12 @@ pub(crate) async fn run(services: Services) {
     let (mut metrics, mut outage) = (KeyMetrics::default(), Outage::default());
     let mut sent = FuturesUnordered::new();
     let mut next_look = Instant::now();
+    let mut ends_at = None;
     loop {
+        if closing.is_cancelled() && ends_at.is_none() {
+            queue.with(|queue, _| queue.close_limits());
+            ends_at = Some(Instant::now() + PERMITS_RETURNED);
+        }
         let time = time_of(services.store.now());
         let (messages, by, wake_at) = queue.with(|queue, now| {
             queue.set_clock(time, now);
@@ -55,15 +60,22 @@ pub(crate) async fn run(services: Services) {
             look_at_leases(&services);
             queue.forget_unused();
         }
-        if closing.is_cancelled() && usage(&services, time).iter().all(|(_, it)| it.running == 0) {
-            break;
+        if let Some(ends_at) = ends_at {
+            let runs = usage(&services, time).iter().any(|(_, it)| it.running > 0);
+            let returns = ends_at > now && queue.with(|queue, _| queue.has_permits());
+            if !runs && !returns {
+                break;
+            }
         }
         let wake_at = wake_at.map_or(next_look, |at| next_look.min(at.into()));
+        let wake_at = ends_at
+            .filter(|at| *at > now)
+            .map_or(wake_at, |at| at.min(wake_at));
         tokio::select! {
             () = closing.cancelled(), if !closing.is_cancelled() => {}
             () = wanted.notified() => {}
             Some(answered) = sent.next() => note(&services, answered, &mut outage),
-            () = sleep_until(wake_at), if is_limited => {}
+            () = sleep_until(wake_at), if is_limited || ends_at.is_some() => {}
         }
     }
     metrics.report([]);

@@ -164,6 +164,16 @@ impl<W: Work> Queue<W> {
         (runtime.id().clone(), runtime.locked_until())
     }
 
+    /// Returns all permits that are not in use, from now on: the process ends.
+    pub(crate) fn close_limits(&mut self) {
+        self.limiter.runtime().close();
+    }
+
+    /// Returns whether this process has permits of any key.
+    pub(crate) fn has_permits(&mut self) -> bool {
+        self.limiter.runtime().has_permits()
+    }
+
     /// Notes a lease that has ended.
     pub(crate) fn found_ended(&mut self, id: &RuntimeId, until: Time, is_dead: bool) {
         self.limiter.runtime().found_ended(id, until, is_dead);

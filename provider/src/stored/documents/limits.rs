@@ -468,8 +468,10 @@ mod tests {
         assert_eq!(key("tenant=ada,activity=*").as_deref(), both);
         assert_eq!(key("activity=CallBank,tenant=bob"), None);
         assert_eq!(key("activity=CallBank,colour=*"), None);
-        // It is too long for a label.
-        assert_eq!(key("note=*"), None);
+        // Of a long value, its beginning and a hash.
+        let long = key(&format!("note={}", "n".repeat(65)));
+        assert!(long.is_some_and(|key| key.len() == 69));
+        assert_eq!(key("note=*"), key(&format!("note={}", "n".repeat(65))));
         assert_eq!(key("colour=*"), None);
     }
 

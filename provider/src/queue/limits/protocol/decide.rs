@@ -148,7 +148,8 @@ impl Holder {
 
     /// Asks for the permits and slots that items wait for.
     fn ask(&mut self, want: &Want, now: Time) -> Option<(Sent, Request)> {
-        if self.rule.is_paused()
+        if self.is_closing
+            || self.rule.is_paused()
             || self
                 .line()
                 .is_some_and(|line| line.rule > self.rule.version)
@@ -269,6 +270,12 @@ impl Holder {
         let stands = line.entry(&self.me).is_some_and(|entry| entry.wants > 0);
         if stands && want.line.is_none() {
             let patch = self.author(Some(want)).fence();
+            return Some((Sent::Patch { slots: 0 }, Request::Patch(patch)));
+        }
+        let idle = self.held - self.used;
+        if self.is_closing && idle > 0 {
+            self.owed = idle;
+            let patch = self.author(Some(&Want::default())).give_back(idle);
             return Some((Sent::Patch { slots: 0 }, Request::Patch(patch)));
         }
         let kept = match line.free {

@@ -120,6 +120,8 @@ pub(crate) struct Holder {
     pub(super) owed: i64,
     /// The time since which permits are unused, and the least that were.
     pub(super) unused: Option<(Time, i64)>,
+    /// Whether the process ends: it asks for nothing, and returns at once what it does not use.
+    pub(super) is_closing: bool,
     pub(super) wake_at: Option<Time>,
 }
 
@@ -144,6 +146,7 @@ impl Holder {
             has_turned: false,
             owed: 0,
             unused: None,
+            is_closing: false,
             wake_at: None,
         }
     }

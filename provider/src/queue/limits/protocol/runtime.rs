@@ -152,6 +152,19 @@ impl Runtime {
         }
     }
 
+    /// Returns all permits that are not in use, from now on: the process ends.
+    pub(crate) fn close(&mut self) {
+        for (key, holder) in &mut self.holders {
+            holder.is_closing = true;
+            self.touched.insert(key.clone());
+        }
+    }
+
+    /// Returns whether the process has permits of any key.
+    pub(crate) fn has_permits(&self) -> bool {
+        self.holders.values().any(|holder| holder.held > 0)
+    }
+
     /// Notes a lease that has ended.
     pub(crate) fn found_ended(&mut self, id: &RuntimeId, until: Time, is_dead: bool) {
         if *id == self.id {
