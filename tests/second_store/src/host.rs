@@ -18,6 +18,7 @@ use tokio::sync::Mutex;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::Theirs;
+use crate::bulk;
 use crate::exchange::{Answer, Request};
 use crate::shim::Shim;
 
@@ -127,6 +128,20 @@ impl Account {
             let message = "Required header 'authorization' is missing.";
             return Answer::refusal(StatusCode::UNAUTHORIZED, 0, message);
         }
+        let Some(batches) = bulk::batches(&request) else {
+            return self.alone(request).await;
+        };
+        let mut answers = Vec::new();
+        for batch in batches {
+            answers.push(self.alone(batch).await);
+        }
+        let unreadable =
+            || Answer::refusal(StatusCode::BAD_REQUEST, 0, "The bulk has no operations.");
+        bulk::joined(&answers).unwrap_or_else(unreadable)
+    }
+
+    /// Answers a request while no other one writes in its partition key, if it writes.
+    async fn alone(&self, request: Request) -> Answer {
         let is_write = request.method != Method::GET && !request.is_query();
         let lock = is_write.then(|| self.lock(&request)).flatten();
         let _alone = match lock {

@@ -3,6 +3,8 @@
 //! The team tests its Rust driver with it. Nobody of this project wrote it, so it finds what the client and the
 //! project's own emulator get wrong alike. [`Theirs`] calls it in the process, [`Host`] serves it.
 
+mod aggregates;
+mod bulk;
 mod condition;
 mod exchange;
 mod host;

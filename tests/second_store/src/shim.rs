@@ -10,6 +10,7 @@ use http::{Method, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
+use crate::aggregates::Aggregates;
 use crate::condition::Conditions;
 use crate::exchange::{Answer, Request};
 use crate::patch;
@@ -44,10 +45,9 @@ impl Shim {
         }
     }
 
-    pub(crate) async fn answer(&self, mut request: Request) -> Answer {
+    pub(crate) async fn answer(&self, request: Request) -> Answer {
         if request.is_query() {
-            request.body = query_body(&request.body);
-            self.forward(request).await
+            self.query(request).await
         } else if request.is_true("x-ms-cosmos-is-batch-request") {
             self.batch(request).await
         } else if request.method == Method::PATCH {
@@ -59,6 +59,27 @@ impl Shim {
 
     async fn forward(&self, request: Request) -> Answer {
         self.theirs.answer(request).await
+    }
+
+    async fn query(&self, mut request: Request) -> Answer {
+        let mut query: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let aggregates = query["query"].as_str().and_then(Aggregates::read);
+        if let Some(aggregates) = &aggregates {
+            query["query"] = aggregates.sql.clone().into();
+            request.body = query.to_string().into_bytes();
+        }
+        request.body = query_body(&request.body);
+        let mut answer = self.forward(request).await;
+        if let Some(aggregates) = aggregates
+            && let mut rows = answer.json()
+            && let Some(documents) = rows["Documents"].as_array_mut()
+        {
+            for row in documents {
+                *row = aggregates.row(row);
+            }
+            answer.body = rows.to_string().into_bytes();
+        }
+        answer
     }
 
     /// Answers a patch. Theirs applies it, unless it has a condition or an `incr`.

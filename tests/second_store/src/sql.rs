@@ -12,28 +12,39 @@ pub fn query_body(body: &[u8]) -> Vec<u8> {
     query.to_string().into_bytes()
 }
 
-/// Writes `c['name']` for `c["name"]`: the quoted property operator takes both (Azure Cosmos DB for NoSQL,
-/// "Quoted property operator"), theirs reads an alias `name`.
+/// Writes `'text'` for `"text"`, also in `c["name"]`. The service takes both ("Constants in Azure
+/// Cosmos DB for NoSQL", "Quoted property operator"); to theirs, double quotes enclose an identifier
+/// (`scan_quoted_identifier` of its lexer). Names of new objects keep theirs.
 pub(crate) fn in_single_quotes(sql: &str) -> String {
     let mut written = String::with_capacity(sql.len());
     let mut rest = sql;
-    while let Some(at) = rest.find("[\"") {
+    while let Some(at) = rest.find(['"', '\'']) {
         let (before, quoted) = rest.split_at(at);
         written += before;
-        let quoted = &quoted[2..];
-        let follows_a_path = written.ends_with(|last: char| last.is_alphanumeric() || last == ']');
-        match quoted.split_once("\"]") {
-            Some((name, after)) if follows_a_path && !name.contains(['"', '\'', '\\']) => {
-                written += &format!("['{name}']");
-                rest = after;
-            }
-            _ => {
-                written += "[\"";
-                rest = quoted;
-            }
+        let end = end_of_string(quoted);
+        let (token, after) = quoted.split_at(end);
+        let is_name =
+            written.trim_end().ends_with(['{', ',']) && after.trim_start().starts_with(':');
+        match serde_json::from_str::<String>(token) {
+            Ok(text) if !is_name => written += &format!("'{}'", text.replace('\'', "''")),
+            _ => written += token,
         }
+        rest = after;
     }
     written + rest
+}
+
+/// Returns the length of the string literal that a text begins with.
+fn end_of_string(text: &str) -> usize {
+    let quote = text.chars().next();
+    let mut is_escaped = false;
+    for (at, character) in text.char_indices().skip(1) {
+        if Some(character) == quote && !is_escaped {
+            return at + 1;
+        }
+        is_escaped = character == '\\' && !is_escaped;
+    }
+    text.len()
 }
 
 #[cfg(test)]
@@ -41,11 +52,9 @@ mod tests {
     use super::in_single_quotes;
 
     #[test]
-    fn paths_change_and_arrays_do_not() {
-        let sql =
-            r#"SELECT c["a"]["b c"] FROM c WHERE c["d"] IN ("x") OR ARRAY_CONTAINS(["e"], c.f)"#;
-        let expected =
-            r#"SELECT c['a']['b c'] FROM c WHERE c['d'] IN ("x") OR ARRAY_CONTAINS(["e"], c.f)"#;
+    fn literals_and_paths_change_and_names_do_not() {
+        let sql = r#"SELECT {"x": c["a"]["b c"]} FROM c WHERE c["d"] IN ("it's", "\"", 'q"') OR c.e ? "f" : "g""#;
+        let expected = r#"SELECT {"x": c['a']['b c']} FROM c WHERE c['d'] IN ('it''s', '"', 'q"') OR c.e ? 'f' : 'g'"#;
         assert_eq!(in_single_quotes(sql), expected);
     }
 }
