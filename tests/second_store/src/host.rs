@@ -20,7 +20,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::Theirs;
 use crate::bulk;
 use crate::exchange::{Answer, Request};
-use crate::shim::Shim;
+use crate::shim::{Partitions, Shim};
 
 /// The key of an account on a host: the public key of the vendor's emulator. It is not checked.
 pub const KEY: &str =
@@ -41,12 +41,12 @@ impl Host {
     ///
     /// # Errors
     /// No port is free.
-    pub async fn start() -> std::io::Result<Self> {
+    pub async fn start(partitions: Partitions) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let endpoint = format!("http://{}/", listener.local_addr()?);
         let theirs = Theirs::in_regions(&[("East US", &endpoint)]);
         let account = Arc::new(Account {
-            shim: Shim::new(theirs),
+            shim: Shim::new(theirs, partitions),
             hasher: RandomState::new(),
             locks: std::iter::repeat_with(Mutex::default).take(LOCKS).collect(),
         });

@@ -14,5 +14,6 @@ mod sql;
 mod theirs;
 
 pub use host::{Host, KEY};
+pub use shim::Partitions;
 pub use sql::query_body;
 pub use theirs::Theirs;

@@ -1,7 +1,8 @@
 //! `cargo test-second-store`: the suites on the in-memory emulator of the Cosmos team.
 //!
 //! It fails when a test fails that `differences.txt` does not declare, and when a declared one
-//! passes or is gone. `--docs` writes the table into docs/testing.md; names select suites.
+//! passes or is gone. `--docs` writes the table into docs/testing.md; names select suites. `--serve`
+//! runs no suite: it prints the variables of an account, and serves it.
 
 mod commands;
 mod difference;
@@ -11,6 +12,7 @@ mod suite;
 use std::path::Path;
 use std::process::ExitCode;
 
+use cdb_second_store::{Host, KEY, Partitions};
 use difference::Difference;
 use outcome::{Outcome, Ran};
 use suite::{SUITES, Suite};
@@ -45,10 +47,19 @@ async fn run(arguments: &[String]) -> Result<usize, String> {
             "no suite is named `{unknown}`; the suites are {known}"
         ));
     }
-    if let Some(unknown) = options.iter().find(|option| **option != "--docs") {
-        return Err(format!("`{unknown}` is not known; there is --docs"));
+    let has = |option: &str| options.iter().any(|it| *it == option);
+    if let Some(unknown) = options
+        .iter()
+        .find(|it| !["--docs", "--serve"].contains(&it.as_str()))
+    {
+        return Err(format!(
+            "`{unknown}` is not known; there are --docs and --serve"
+        ));
     }
-    let writes = !options.is_empty();
+    if has("--serve") {
+        return serve().await;
+    }
+    let writes = has("--docs");
     if writes && !names.is_empty() {
         return Err("--docs needs all suites".to_owned());
     }
@@ -70,6 +81,14 @@ async fn run(arguments: &[String]) -> Result<usize, String> {
         write_into(&root.join(PAGE), &table)?;
     }
     Ok(surprises)
+}
+
+async fn serve() -> Result<usize, String> {
+    let host = Host::start(Partitions::Four)
+        .await
+        .map_err(|error| error.to_string())?;
+    println!("COSMOS_ENDPOINT={} COSMOS_KEY={KEY}", host.endpoint());
+    std::future::pending().await
 }
 
 /// Prints the tests whose outcome is not the expected one. Returns their number.

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use http::{Method, StatusCode};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use crate::aggregates::Aggregates;
@@ -23,6 +23,15 @@ const UNMET: u32 = 1110;
 /// An ETag that no document has.
 const FOREIGN: &str = "\"00000000-0000-0000-0000-000000000000\"";
 
+/// The physical partitions of each container.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Partitions {
+    /// As a container of up to 10,000 RU/s has it.
+    One,
+    /// As theirs makes them.
+    Four,
+}
+
 /// Why a patch is not applied.
 struct Refusal {
     status: StatusCode,
@@ -35,13 +44,15 @@ struct Refusal {
 pub(crate) struct Shim {
     theirs: Theirs,
     conditions: Conditions,
+    partitions: Partitions,
 }
 
 impl Shim {
-    pub(crate) fn new(theirs: Theirs) -> Self {
+    pub(crate) fn new(theirs: Theirs, partitions: Partitions) -> Self {
         Self {
             theirs,
             conditions: Conditions::new(),
+            partitions,
         }
     }
 
@@ -52,9 +63,24 @@ impl Shim {
             self.batch(request).await
         } else if request.method == Method::PATCH {
             self.patch(request).await
+        } else if request.method == Method::POST && request.path.ends_with("/colls") {
+            self.create_container(request).await
         } else {
             self.forward(request).await
         }
+    }
+
+    async fn create_container(&self, request: Request) -> Answer {
+        let path = request.path.clone();
+        let answer = self.forward(request).await;
+        if answer.status == StatusCode::CREATED && self.partitions == Partitions::One {
+            let database = path.trim_start_matches("/dbs/").trim_end_matches("/colls");
+            let database = percent_decode_str(database).decode_utf8_lossy();
+            let container = answer.json();
+            let container = container["id"].as_str().unwrap_or_default();
+            self.theirs.merge(&database, container).await;
+        }
+        answer
     }
 
     async fn forward(&self, request: Request) -> Answer {
@@ -69,7 +95,11 @@ impl Shim {
             request.body = query.to_string().into_bytes();
         }
         request.body = query_body(&request.body);
+        let dbg = String::from_utf8_lossy(&request.body).into_owned();
         let mut answer = self.forward(request).await;
+        if answer.status.as_u16() >= 400 {
+            eprintln!("{} {}", dbg, String::from_utf8_lossy(&answer.body));
+        }
         if let Some(aggregates) = aggregates
             && let mut rows = answer.json()
             && let Some(documents) = rows["Documents"].as_array_mut()

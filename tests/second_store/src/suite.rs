@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Stdio;
 
-use cdb_second_store::{Host, KEY};
+use cdb_second_store::{Host, KEY, Partitions};
 use tokio::process::Command;
 
 use crate::commands;
@@ -16,6 +16,8 @@ pub(crate) struct Suite {
     pub(crate) name: &'static str,
     /// What the table calls it.
     pub(crate) title: &'static str,
+    /// Of each container. The provider's suites expect the order of one.
+    partitions: Partitions,
     kind: Kind,
 }
 
@@ -31,11 +33,13 @@ pub(crate) const SUITES: [Suite; 6] = [
     Suite {
         name: "validation",
         title: "duroxide's provider validation",
+        partitions: Partitions::One,
         kind: Kind::Tests(&["-p", "cdb-tests", "--test", "suite"], &["validation::"]),
     },
     Suite {
         name: "suite",
         title: "`tests/suite`, the rest",
+        partitions: Partitions::One,
         kind: Kind::Tests(
             &["-p", "cdb-tests", "--test", "suite"],
             &["--skip", "validation::"],
@@ -44,21 +48,25 @@ pub(crate) const SUITES: [Suite; 6] = [
     Suite {
         name: "client",
         title: "`cdb-client`",
+        partitions: Partitions::Four,
         kind: Kind::Tests(&["-p", "cdb-client", "--test", "service"], &[]),
     },
     Suite {
         name: "coordination",
         title: "`cdb-coordination`",
+        partitions: Partitions::Four,
         kind: Kind::Tests(&["-p", "cdb-coordination", "--test", "*"], &[]),
     },
     Suite {
         name: "work",
         title: "`cdb-work`",
+        partitions: Partitions::One,
         kind: Kind::Tests(&["-p", "cdb-work", "--test", "*"], &[]),
     },
     Suite {
         name: "commands",
         title: "`cargo demo`, `cdb`",
+        partitions: Partitions::Four,
         kind: Kind::Commands,
     },
 ];
@@ -70,7 +78,7 @@ impl Suite {
     /// It does not compile or start.
     pub(crate) async fn run(&self, root: &Path) -> Result<Vec<Ran>, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.name);
-        let host = Host::start().await.map_err(failed)?;
+        let host = Host::start(self.partitions).await.map_err(failed)?;
         let logs = root.join("target/second-store");
         fs::create_dir_all(&logs).map_err(failed)?;
         let log = logs.join(format!("{}.log", self.name));

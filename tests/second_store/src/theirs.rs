@@ -1,6 +1,8 @@
 //! The in-memory emulator of the Cosmos team (`azure_data_cosmos_driver`), called at its driver's
 //! interface: with an HTTP request, below everything that retries, routes or caches.
 
+use std::time::Duration;
+
 use azure_core::http::headers::{HeaderName, HeaderValue};
 use azure_core::http::{Method, RawResponse, Request as HttpRequest, Url};
 use azure_data_cosmos_driver::in_memory_emulator::{
@@ -38,6 +40,19 @@ impl Theirs {
     /// Returns the endpoint of the region that accepts writes.
     pub fn gateway(&self) -> &Url {
         &self.gateway
+    }
+
+    /// Merges the physical partitions of a new container, of which theirs makes four, into one.
+    pub(crate) async fn merge(&self, database: &str, container: &str) {
+        let store = self.client.store();
+        let (database, container) = (database.to_owned(), container.to_owned());
+        let merge = async |one, other| {
+            let merged =
+                store.merge_partitions_and_wait(&database, &container, one, other, Duration::ZERO);
+            merged.await.expect("they are adjacent")
+        };
+        let (first, second) = (merge(0, 1).await, merge(2, 3).await);
+        merge(first, second).await;
     }
 
     /// Sends a request to a region.

@@ -4,7 +4,7 @@
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, FeedStart, MasterKey};
 use cdb_model::{Batch, Container, Document, Patch, Query};
-use cdb_second_store::{Host, KEY};
+use cdb_second_store::{Host, KEY, Partitions};
 use serde::{Deserialize, Serialize};
 
 #[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -30,8 +30,8 @@ fn order(number: u32, cents: u64) -> Order {
     }
 }
 
-async fn shop() -> (Host, ContainerClient<Shop>) {
-    let host = Host::start().await.unwrap();
+async fn shop(partitions: Partitions) -> (Host, ContainerClient<Shop>) {
+    let host = Host::start(partitions).await.unwrap();
     let client = CosmosClient::builder(host.endpoint());
     let client = client.credential(MasterKey::new(KEY).unwrap());
     let database = client.build().unwrap().database("host");
@@ -42,7 +42,14 @@ async fn shop() -> (Host, ContainerClient<Shop>) {
 
 #[tokio::test]
 async fn documents_are_written_read_queried_and_fed() {
-    let (_host, shop) = shop().await;
+    for (partitions, count) in [(Partitions::One, 1), (Partitions::Four, 4)] {
+        let (_host, shop) = shop(partitions).await;
+        assert_eq!(shop.physical_partitions().await.unwrap().len(), count);
+        write_and_find(&shop).await;
+    }
+}
+
+async fn write_and_find(shop: &ContainerClient<Shop>) {
     shop.run(order(1, 990).create()).await.unwrap();
     let found = shop.read(&order(1, 0).key()).await.unwrap();
     assert_eq!(found.unwrap().document, order(1, 990));
@@ -55,7 +62,7 @@ async fn documents_are_written_read_queried_and_fed() {
 /// The condition is judged on what the batch wrote before.
 #[tokio::test]
 async fn a_conditional_patch_in_a_batch_sees_the_writes_of_the_batch() {
-    let (_host, shop) = shop().await;
+    let (_host, shop) = shop(Partitions::Four).await;
     shop.run(order(1, 100).create()).await.unwrap();
     let twice = |expected: u64| {
         let mut batch = Batch::<Shop>::new("ada");
