@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use cdb_coordination::{Failed, InMemoryLeaseProvider, SlotSet};
 use cdb_work::{
-    FlushStrategy, Partitions, RunConfig, WorkConfig, WorkContext, WorkCoordinator,
-    WorkHandlers,
+    FlushStrategy, Partitions, RunConfig, WorkConfig, WorkContext, WorkCoordinator, WorkHandlers,
 };
 use tokio::time::Instant;
 

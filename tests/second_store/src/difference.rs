@@ -5,10 +5,13 @@
 pub(crate) struct Difference {
     pub(crate) suite: String,
     pub(crate) test: String,
+    /// Whether the test passes at times.
+    pub(crate) sometimes: bool,
 }
 
 impl Difference {
-    /// Reads lines of the form `suite test: reason (source)`. Lines with `#` are comments.
+    /// Reads lines of the form `suite test: reason (source)`. Lines with `#` are comments. A
+    /// reason that begins with "sometimes" allows the test to pass.
     pub(crate) fn all(text: &str) -> Result<Vec<Self>, String> {
         let lines = text.lines().map(str::trim);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -19,6 +22,7 @@ impl Difference {
             has_source.then(|| Self {
                 suite: suite.to_owned(),
                 test: test.to_owned(),
+                sometimes: reason.starts_with("sometimes "),
             })
         });
         let read: Option<Vec<Self>> = read.collect();

@@ -128,12 +128,12 @@ impl Account {
             let message = "Required header 'authorization' is missing.";
             return Answer::refusal(StatusCode::UNAUTHORIZED, 0, message);
         }
-        let Some(batches) = bulk::batches(&request) else {
+        let Some(operations) = bulk::requests(&request) else {
             return self.alone(request).await;
         };
         let mut answers = Vec::new();
-        for batch in batches {
-            answers.push(self.alone(batch).await);
+        for operation in operations {
+            answers.push(self.alone(operation).await);
         }
         let unreadable =
             || Answer::refusal(StatusCode::BAD_REQUEST, 0, "The bulk has no operations.");

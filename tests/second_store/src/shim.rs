@@ -95,19 +95,13 @@ impl Shim {
             request.body = query.to_string().into_bytes();
         }
         request.body = query_body(&request.body);
-        let dbg = String::from_utf8_lossy(&request.body).into_owned();
         let mut answer = self.forward(request).await;
-        if answer.status.as_u16() >= 400 {
-            eprintln!("{} {}", dbg, String::from_utf8_lossy(&answer.body));
-        }
-        if let Some(aggregates) = aggregates
-            && let mut rows = answer.json()
-            && let Some(documents) = rows["Documents"].as_array_mut()
-        {
-            for row in documents {
+        if let Some(aggregates) = aggregates {
+            let mut page = answer.json();
+            for row in page["Documents"].as_array_mut().into_iter().flatten() {
                 *row = aggregates.row(row);
             }
-            answer.body = rows.to_string().into_bytes();
+            answer.body = page.to_string().into_bytes();
         }
         answer
     }

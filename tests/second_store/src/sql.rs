@@ -14,7 +14,7 @@ pub fn query_body(body: &[u8]) -> Vec<u8> {
 
 /// Writes `'text'` for `"text"`, also in `c["name"]`. The service takes both ("Constants in Azure
 /// Cosmos DB for NoSQL", "Quoted property operator"); to theirs, double quotes enclose an identifier
-/// (`scan_quoted_identifier` of its lexer). Names of new objects keep theirs.
+/// (`scan_quoted_identifier` of its lexer).
 pub(crate) fn in_single_quotes(sql: &str) -> String {
     let mut written = String::with_capacity(sql.len());
     let mut rest = sql;
@@ -23,10 +23,8 @@ pub(crate) fn in_single_quotes(sql: &str) -> String {
         written += before;
         let end = end_of_string(quoted);
         let (token, after) = quoted.split_at(end);
-        let is_name =
-            written.trim_end().ends_with(['{', ',']) && after.trim_start().starts_with(':');
         match serde_json::from_str::<String>(token) {
-            Ok(text) if !is_name => written += &format!("'{}'", text.replace('\'', "''")),
+            Ok(text) => written += &format!("'{}'", text.replace('\'', "''")),
             _ => written += token,
         }
         rest = after;
@@ -52,9 +50,9 @@ mod tests {
     use super::in_single_quotes;
 
     #[test]
-    fn literals_and_paths_change_and_names_do_not() {
+    fn double_quotes_become_single_quotes() {
         let sql = r#"SELECT {"x": c["a"]["b c"]} FROM c WHERE c["d"] IN ("it's", "\"", 'q"') OR c.e ? "f" : "g""#;
-        let expected = r#"SELECT {"x": c['a']['b c']} FROM c WHERE c['d'] IN ('it''s', '"', 'q"') OR c.e ? 'f' : 'g'"#;
+        let expected = r#"SELECT {'x': c['a']['b c']} FROM c WHERE c['d'] IN ('it''s', '"', 'q"') OR c.e ? 'f' : 'g'"#;
         assert_eq!(in_single_quotes(sql), expected);
     }
 }
