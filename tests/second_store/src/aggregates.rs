@@ -79,7 +79,7 @@ struct Reader<'a> {
     columns: Vec<&'a str>,
 }
 
-impl<'a> Reader<'a> {
+impl Reader<'_> {
     fn skip(&mut self, text: &str) -> Option<()> {
         self.rest = self.rest.strip_prefix(text)?;
         Some(())
@@ -118,8 +118,7 @@ fn end_of_expression(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, character) in text.char_indices() {
         match (character, quote) {
-            (_, Some(open)) if character == open => quote = None,
-            (_, Some(_)) => {}
+            (_, Some(open)) => quote = quote.filter(|_| character != open),
             ('"' | '\'', None) => quote = Some(character),
             ('(' | '[' | '{', None) => depth += 1,
             (')' | ']' | '}', None) if depth > 0 => depth -= 1,

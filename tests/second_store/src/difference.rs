@@ -12,8 +12,8 @@ pub(crate) struct Difference {
 impl Difference {
     /// Reads lines of the form `suite test: reason (source)`. Lines with `#` are comments. A
     /// reason that begins with "sometimes" allows the test to pass.
-    pub(crate) fn all(text: &str) -> Result<Vec<Self>, String> {
-        let lines = text.lines().map(str::trim);
+    pub(crate) fn all(list: &str) -> Result<Vec<Self>, String> {
+        let lines = list.lines().map(str::trim);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
         let read = lines.map(|line| {
             let (address, reason) = line.split_once(": ")?;

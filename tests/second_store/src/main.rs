@@ -98,7 +98,7 @@ fn judge(ran: &[Ran], declared: &[&Difference]) -> usize {
         let declared = declared.iter().find(|it| it.test == test.name);
         match test.outcome {
             Outcome::Failed if declared.is_none() => {
-                surprises.push(format!("{}: FAILED", test.name))
+                surprises.push(format!("{}: FAILED", test.name));
             }
             Outcome::Passed | Outcome::Skipped if declared.is_some_and(|it| !it.sometimes) => {
                 surprises.push(format!("{}: declared, and passes", test.name));

@@ -196,13 +196,12 @@ impl Shim {
         documents: &mut HashMap<String, Value>,
     ) -> Option<Refusal> {
         let id = operation["id"].as_str().unwrap_or_default().to_owned();
-        let document = match documents.get(&id) {
-            Some(document) => document.clone(),
-            None => {
-                let name = utf8_percent_encode(&id, NON_ALPHANUMERIC);
-                let read = batch.read(format!("{}/{name}", batch.path));
-                self.forward(read).await.json()
-            }
+        let document = if let Some(document) = documents.get(&id) {
+            document.clone()
+        } else {
+            let name = utf8_percent_encode(&id, NON_ALPHANUMERIC);
+            let read = batch.read(format!("{}/{name}", batch.path));
+            self.forward(read).await.json()
         };
         let if_match = operation["ifMatch"].as_str().filter(|etag| *etag != "*");
         let mut read = json!({ "operationType": "Read", "id": id });

@@ -24,7 +24,11 @@ pub(crate) fn in_single_quotes(sql: &str) -> String {
         let end = end_of_string(quoted);
         let (token, after) = quoted.split_at(end);
         match serde_json::from_str::<String>(token) {
-            Ok(text) => written += &format!("'{}'", text.replace('\'', "''")),
+            Ok(text) => {
+                written.push('\'');
+                written += &text.replace('\'', "''");
+                written.push('\'');
+            }
             _ => written += token,
         }
         rest = after;
