@@ -84,7 +84,7 @@ async fn run(arguments: &[String]) -> Result<usize, String> {
 }
 
 async fn serve() -> Result<usize, String> {
-    let host = Host::start(Partitions::Four)
+    let host = Host::start(Partitions::One)
         .await
         .map_err(|error| error.to_string())?;
     println!("COSMOS_ENDPOINT={} COSMOS_KEY={KEY}", host.endpoint());
