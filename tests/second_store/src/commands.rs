@@ -19,6 +19,10 @@ pub(crate) async fn run(
 ) -> Result<Vec<Ran>, String> {
     let exported = folder.join("demo.jsonl");
     let again = folder.join("copy.jsonl");
+    for former in [&exported, &again] {
+        // The first run finds none.
+        let _absent = fs::remove_file(former);
+    }
     let [demo, copy] = CONTAINERS;
     let paths = [exported.to_string_lossy(), again.to_string_lossy()];
     let [exported_path, again_path] = &paths;
