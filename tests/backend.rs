@@ -1,6 +1,8 @@
 //! The stores of the suites: an embedded emulator per test, or the account of `COSMOS_ENDPOINT` and
 //! `COSMOS_KEY`. Each test has fresh containers, which are deleted when it ends.
 
+#[path = "../cdb-coordination/tests/backend/account_clock.rs"]
+mod account_clock;
 mod audit;
 mod progress;
 mod simulated;
@@ -12,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::{ContainerClient, SimulatedTime, Transport};
+use cdb_client::{ContainerClient, CosmosClient, MasterKey, SimulatedTime, Transport};
 use cdb_emulator::{DataRole, Emulator, Settings};
 use cdb_provider::documents::{Durable, HistorySegment, Instance, OrchestratorItem, Text};
 use cdb_provider::model::{Extends, Patch, Query};
@@ -65,12 +67,12 @@ impl Backend {
         let Ok(account) = CosmosDBProviderConfig::from_env() else {
             return Self::on_emulator(emulator().await, None, change);
         };
-        Self::on_account(account, change)
+        Self::new(None, account, None, change)
     }
 
     /// A fresh container for a test that pauses Tokio's clock. Time passes only while no request is
     /// under way, so the outcome does not depend on the speed of the machine. On an account, the
-    /// clock is resumed.
+    /// clock is resumed, unless the account takes requests of any date.
     pub async fn start_simulated() -> Self {
         Self::start_simulated_with(|_| {}).await
     }
@@ -84,8 +86,21 @@ impl Backend {
             let emulator = emulator.expect("the emulator starts");
             return Self::on_emulator(emulator, Some(time), change);
         };
-        tokio::time::resume();
-        Self::on_account(account, change)
+        let time = account_clock::simulated_or_resumed();
+        Self::new(None, account, time, change)
+    }
+
+    /// Like [`start_simulated_with`](Self::start_simulated_with), for a test whose outcome depends on
+    /// the clock. `None` on an account, on which time passes while requests are under way.
+    pub async fn start_in_simulated_time(
+        change: impl FnOnce(&mut CosmosDBProviderConfig),
+    ) -> Option<Self> {
+        let is_account = CosmosDBProviderConfig::from_env().is_ok();
+        if is_account && !account_clock::may_be_simulated() {
+            println!("skipped: time is simulated on the emulator only");
+            return None;
+        }
+        Some(Self::start_simulated_with(change).await)
     }
 
     /// Like [`start_simulated`](Self::start_simulated), with this many physical partitions. `None`
@@ -100,13 +115,6 @@ impl Backend {
         let emulator = time.in_real_time(emulator).await;
         let emulator = emulator.expect("the emulator starts");
         Some(Self::on_emulator(emulator, Some(time), |_| {}))
-    }
-
-    fn on_account(
-        config: CosmosDBProviderConfig,
-        change: impl FnOnce(&mut CosmosDBProviderConfig),
-    ) -> Self {
-        Self::new(None, config, None, change)
     }
 
     fn on_emulator(
@@ -240,11 +248,23 @@ impl Backend {
     /// Deletes the container from an account. An emulator is dropped with its data.
     pub async fn stop(self) {
         if self.emulator.is_none() {
+            let key = MasterKey::new(&self.config.key).expect("the account's key is one");
+            let client = CosmosClient::builder(&self.config.endpoint).credential(key);
+            let client = match &self.time {
+                Some(time) => client.transport(time.clone()).clock_of(time),
+                None => client,
+            };
+            let client = client.build().expect("the account's endpoint is one");
+            let database = client.database(&self.config.database);
             let mut names = std::mem::take(&mut *self.fresh());
             names.push(self.config.container.clone());
             for name in names {
-                // A container that stays behind is not a failure of the test.
-                let _litter = self.open(name).await.cleanup().await;
+                // Without a provider, which would need the codec of the container. A container that
+                // stays behind is not a failure of the test.
+                let _litter = database
+                    .container::<Durable>(&name)
+                    .delete_container()
+                    .await;
             }
         }
     }

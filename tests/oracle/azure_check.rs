@@ -6,10 +6,11 @@ use cdb_azure_check::{PROBES, Subject, run};
 use cdb_client::{
     CosmosClient, HttpRequest, HttpResponse, MasterKey, Transport, TransportError, async_trait,
 };
+use cdb_second_store::{Theirs, query_body};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::differences::Right;
-use crate::theirs::{GATEWAY, SATELLITE, Theirs};
+use crate::theirs::{GATEWAY, SATELLITE};
 
 /// Sends to their emulator.
 #[derive(Clone, Debug)]
@@ -18,7 +19,10 @@ struct Network(Arc<Theirs>);
 #[async_trait]
 impl Transport for Network {
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        let body = quoted_otherwise(&request);
+        let body = match request.headers.get("x-ms-documentdb-isquery") {
+            Some(_) => query_body(&request.body),
+            None => request.body.to_vec(),
+        };
         let url = request.url.parse().expect("an address");
         let headers = request.headers.iter().map(|(name, value)| {
             let value = String::from_utf8_lossy(value.as_bytes());
@@ -40,16 +44,6 @@ impl Transport for Network {
             body: answer.body().as_ref().to_vec().into(),
         })
     }
-}
-
-/// Writes `c['name']` for `c["name"]`, as `queries::ASKED_OTHERWISE` explains.
-fn quoted_otherwise(request: &HttpRequest) -> Vec<u8> {
-    let body = String::from_utf8_lossy(&request.body);
-    if request.headers.contains_key("x-ms-documentdb-isquery") {
-        let body = body.replace(r#"c[\""#, "c['").replace(r#"\"]"#, "']");
-        return body.into_bytes();
-    }
-    body.into_owned().into_bytes()
 }
 
 /// The questions that their emulator answers with no, the right emulator, and why.

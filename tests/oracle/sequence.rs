@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use cdb_second_store::Theirs;
 use http::Method;
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ use crate::differences::{Meeting, allowed};
 use crate::exchange::{Answer, DATABASE, Emulator, Request, Resource};
 use crate::operation::{Condition, Operation, Place, Side, Tag};
 use crate::ours::Ours;
-use crate::theirs::Theirs;
+use crate::theirs;
 
 /// Pages after which a continuation is taken for one that never ends.
 const PAGES: usize = 1000;
@@ -48,7 +49,7 @@ impl Pair {
     pub(crate) async fn start() -> Self {
         let mut pair = Self {
             ours: Ours::start().await,
-            theirs: Theirs::start(),
+            theirs: theirs::start(),
             containers: 0,
         };
         let database = Request::new(Method::POST, Resource::Databases);

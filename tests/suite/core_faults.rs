@@ -102,6 +102,7 @@ async fn first_turn(provider: &CosmosDBProvider, lock: Duration) -> (Orchestrati
 /// A store in simulated time, and a provider on a network that can fail; `None` on an account.
 async fn on_faulty_network() -> Option<(Backend, CosmosDBProvider, Network)> {
     let backend = Backend::start_simulated().await;
+    backend.emulator()?;
     let network = Network::default();
     let provider = network.provider(&backend).await?;
     Some((backend, provider, network))

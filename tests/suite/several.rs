@@ -163,7 +163,10 @@ async fn events_of_a_sender_stay_in_order_when_another_runtime_takes_the_instanc
 async fn an_event_with_a_lost_answer_stays_in_order_behind_reserved_ones() {
     let (backend, first, _second) = with_a_reserved_event().await;
     let lost = Fault::once(Effect::StatusAfterEffect { status: 408 });
-    let emulator = backend.emulator().expect("not on an account");
+    let Some(emulator) = backend.emulator() else {
+        println!("skipped: needs the emulator");
+        return backend.stop().await;
+    };
     emulator.inject(lost.on(OperationKind::Create));
     for data in ["two", "three", "four"] {
         enqueue(&first, named(data)).await;

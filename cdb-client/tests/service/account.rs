@@ -89,7 +89,8 @@ impl Drop for Account {
     /// Deletes the database of the test on an account, also after a failure.
     fn drop(&mut self) {
         if self.emulator.is_none() {
-            remove(self.database.clone());
+            // Through connections of its own: those of the test wait for its runtime, which waits here.
+            remove(self.other_client().database(self.database.name()));
         }
     }
 }

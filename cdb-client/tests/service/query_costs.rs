@@ -175,6 +175,7 @@ async fn measure_patches(costs: &mut Costs<'_>, product: &Product) {
 async fn the_costs_in_the_docs_are_measured() {
     let account = Account::new().await;
     if account.emulator().is_none() {
+        println!("skipped: needs the emulator");
         return; // the docs have the charges of the emulator
     }
     let (catalog, products) = stocked(&account, 1_000, 1).await;

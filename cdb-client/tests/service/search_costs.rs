@@ -64,6 +64,7 @@ async fn filled(account: &Account) -> ContainerClient<Notes> {
 async fn the_costs_of_searches_in_the_docs_are_measured() {
     let account = Account::new().await;
     if account.emulator().is_none() {
+        println!("skipped: needs the emulator");
         return; // the docs have the charges of the emulator
     }
     let notes = filled(&account).await;

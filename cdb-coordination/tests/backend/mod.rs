@@ -4,6 +4,7 @@
 //! With the emulator, a test that pauses Tokio's clock runs in simulated time, so that no lease
 //! expires on a slow machine.
 
+mod account_clock;
 mod removal;
 
 use cdb_client::{CosmosClient, CosmosClientBuilder, DatabaseClient, MasterKey, SimulatedTime};
@@ -24,12 +25,11 @@ pub(crate) struct Backend {
 
 impl Backend {
     /// Starts an emulator whose containers have `physical` partitions, or connects to the account.
-    /// A test with a paused clock passes its `time`; on an account, the clock is resumed.
+    /// A test with a paused clock passes its `time`; on an account, the clock is resumed, unless
+    /// the account takes requests of any date.
     pub(crate) async fn start(physical: u32, time: Option<SimulatedTime>) -> Self {
-        if let Some(account) = Self::on_account() {
-            if time.is_some() {
-                tokio::time::resume();
-            }
+        if let Some(mut account) = Self::on_account() {
+            account.time = time.and_then(|_| account_clock::simulated_or_resumed());
             return account;
         }
         let emulator = Emulator::builder().physical_partitions(physical);

@@ -41,6 +41,7 @@ async fn a_lost_answer_is_resolved_by_reading() {
     let account = Account::new().await;
     let orders = orders(&account).await;
     let Some(emulator) = account.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     for effect in [
@@ -70,6 +71,7 @@ async fn equal_content_of_another_writer_does_not_count_as_a_success() {
     let account = Account::new().await;
     let (ours, theirs) = (orders(&account).await, orders(&account).await);
     let Some(emulator) = account.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let new = order("ann", 1);
@@ -197,6 +199,7 @@ enum Invoices {
 async fn a_lost_answer_is_resolved_for_a_document_with_write_times() {
     let (account, shop) = Account::with_shop().await;
     let Some(emulator) = account.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     shop.run(order("ann", 1).create()).await.unwrap();

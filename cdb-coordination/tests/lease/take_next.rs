@@ -170,6 +170,7 @@ async fn competitors_share_the_documents_without_overlap() {
 async fn a_partition_that_splits_hides_no_document() {
     let account = account_with(120).await;
     let Some(emulator) = account.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let mut takers = Vec::new();
@@ -275,6 +276,7 @@ impl Transport for Slow {
 async fn a_call_with_slow_requests_and_refused_leases_ends_within_a_deadline() {
     let account = account_with(80).await;
     let Some(emulator) = account.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let is_slow = Arc::new(AtomicBool::new(false));

@@ -25,6 +25,7 @@ fn events(kinds: &[&str]) -> Vec<NewEvent> {
 async fn events_are_appended_on_the_expected_version_only() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let store = env.open(config()).await.events();
@@ -52,6 +53,7 @@ async fn events_are_appended_on_the_expected_version_only() {
 async fn an_append_whose_outcome_cannot_be_read_is_ambiguous() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let store = env.open(config()).await.events();
@@ -232,6 +234,7 @@ async fn events_are_deleted_after_the_archive_has_stored_them() {
 async fn an_event_message_and_its_event_are_stored_together_and_once() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let work = env.open(config()).await;
@@ -302,6 +305,7 @@ async fn concurrent_appends_with_automatic_versions_all_take_place() {
 async fn deleted_events_are_reported_to_readers_and_the_newest_stays() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let store = env.open(config()).await.events();

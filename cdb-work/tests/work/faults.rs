@@ -10,6 +10,7 @@ use crate::test_env::{TestEnv, applied, config, message, next};
 async fn a_lost_answer_stores_once_and_completes_once() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let work = env.open(config()).await;
@@ -35,6 +36,7 @@ async fn a_lost_answer_stores_once_and_completes_once() {
 async fn a_request_that_never_arrived_is_sent_again() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let work = env.open(config()).await;

@@ -5,20 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::{
-    HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
-};
 use cdb_coordination::{Failed, InMemoryLeaseProvider, SlotSet};
 use cdb_work::{
-    FlushStrategy, NewWork, Partitions, RunConfig, WorkConfig, WorkContext, WorkCoordinator,
-    WorkHandlers,
+    FlushStrategy, Partitions, RunConfig, WorkConfig, WorkContext, WorkCoordinator, WorkHandlers,
 };
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::attempts::Slots;
 use crate::recorded::Recorded;
-use crate::test_env::{TestEnv, applied, message, next, one_partition};
+use crate::test_env::{TestEnv, message, next, one_partition};
 
 /// More streams than a coordinator holds messages in memory.
 const STREAMS: usize = 5_100;
@@ -123,7 +118,9 @@ async fn redrive_all(sender: &WorkCoordinator, witness: &Witness) -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn streams_with_a_message_that_is_set_aside_stop_no_other_stream() {
-    let env = TestEnv::start().await;
+    let Some(env) = TestEnv::start_in_simulated_time().await else {
+        return;
+    };
     let (work, sender) = (env.open(WorkConfig::default()).await, sender(&env).await);
     let witness = Witness::default();
     let run = work.run(RunConfig::default(), witness.handlers());
@@ -140,7 +137,9 @@ async fn streams_with_a_message_that_is_set_aside_stop_no_other_stream() {
 #[tokio::test(start_paused = true)]
 async fn a_new_owner_pages_past_messages_behind_one_that_is_set_aside() {
     const FEW: usize = 600;
-    let env = TestEnv::start().await;
+    let Some(env) = TestEnv::start_in_simulated_time().await else {
+        return;
+    };
     let mut settings = WorkConfig::default();
     settings.most_held = 500;
     let (work, sender) = (env.open(settings.clone()).await, sender(&env).await);
@@ -168,7 +167,9 @@ async fn a_new_owner_pages_past_messages_behind_one_that_is_set_aside() {
 
 #[tokio::test(start_paused = true)]
 async fn messages_behind_a_slow_handler_stop_no_other_stream() {
-    let env = TestEnv::start().await;
+    let Some(env) = TestEnv::start_in_simulated_time().await else {
+        return;
+    };
     let (work, sender) = (env.open(WorkConfig::default()).await, sender(&env).await);
     let scope = sender.scoped();
     for number in 1..=STREAMS {
@@ -194,7 +195,9 @@ async fn messages_behind_a_slow_handler_stop_no_other_stream() {
 
 #[tokio::test(start_paused = true)]
 async fn messages_that_wait_for_their_next_attempt_stop_no_other_stream() {
-    let env = TestEnv::start().await;
+    let Some(env) = TestEnv::start_in_simulated_time().await else {
+        return;
+    };
     let mut settings = WorkConfig::default();
     settings.retry.first_delay = MINUTE * 5;
     let (work, sender) = (env.open(settings).await, sender(&env).await);
@@ -226,7 +229,9 @@ pub(crate) fn stream_of(partition: u16) -> String {
 async fn a_long_handler_runs_once_while_a_member_joins() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
-    let env = TestEnv::start().await;
+    let Some(env) = TestEnv::start_in_simulated_time().await else {
+        return;
+    };
     let first_slots = slots(SlotSet::ALL);
     let first = env
         .open_with(WorkConfig::default(), first_slots.clone())
@@ -272,7 +277,9 @@ fn streams_of(partition: u16) -> impl Iterator<Item = String> {
 
 #[tokio::test(start_paused = true)]
 async fn an_endless_handler_stops_no_other_stream_of_a_partition_that_should_move() {
-    let env = TestEnv::start().await;
+    let Some(env) = TestEnv::start_in_simulated_time().await else {
+        return;
+    };
     let first_slots = slots(SlotSet::ALL);
     let settings = WorkConfig::default();
     let first = env.open_with(settings.clone(), first_slots.clone()).await;
@@ -310,7 +317,9 @@ async fn an_endless_handler_stops_no_other_stream_of_a_partition_that_should_mov
 
 #[tokio::test(start_paused = true)]
 async fn a_partition_whose_handlers_overlap_without_a_pause_moves() {
-    let env = TestEnv::start().await;
+    let Some(env) = TestEnv::start_in_simulated_time().await else {
+        return;
+    };
     let first_slots = slots(SlotSet::ALL);
     let settings = WorkConfig::default();
     let first = env.open_with(settings.clone(), first_slots.clone()).await;
@@ -340,101 +349,11 @@ async fn a_partition_whose_handlers_overlap_without_a_pause_moves() {
     run.stop().await.unwrap();
 }
 
-/// A network that withholds the answers to some requests while it is told to.
-#[derive(Debug)]
-struct Withheld {
-    network: SimulatedTime,
-    withhold: watch::Receiver<bool>,
-    /// Whether the answer to a request with this body is withheld.
-    concerns: fn(&str) -> bool,
-}
-
-#[async_trait]
-impl Transport for Withheld {
-    async fn send(&self, request: HttpRequest) -> Result<HttpResponse, TransportError> {
-        let body = String::from_utf8_lossy(&request.body);
-        let is_withheld = (self.concerns)(&body);
-        let answer = self.network.send(request).await;
-        if is_withheld {
-            let is_over = self
-                .withhold
-                .clone()
-                .wait_for(|withhold| !withhold)
-                .await
-                .map(drop);
-            is_over.expect("the test runs");
-        }
-        answer
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_message_that_is_completed_during_a_sweep_is_not_handed_out_again() {
-    let env = TestEnv::start().await;
-    let Some(time) = env.time() else { return };
-    let (withhold, changes) = watch::channel(false);
-    let network = Withheld {
-        network: time.clone(),
-        withhold: changes,
-        // A sweep begins with the oldest message.
-        concerns: |body| body.contains("ORDER BY") && body.contains("\"value\":0}"),
-    };
-    let mut settings = WorkConfig::default();
-    settings.remember = Duration::ZERO;
-    let slots = Arc::new(InMemoryLeaseProvider::all());
-    let work = WorkCoordinator::open(env.with_default_retry(network), slots, settings);
-    let work = work.await.unwrap();
-    let sender = sender(&env).await;
-    sender.immediate().store(message("a", 1)).await.unwrap();
-    let claimed = next(&work).await;
-    withhold.send_replace(true);
-    let sweeping = tokio::spawn({
-        let work = work.clone();
-        async move { work.claim(1, Duration::from_secs(15)).await }
-    });
-    tokio::time::sleep(Duration::from_secs(11)).await;
-    work.immediate().report(applied(claimed)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!(work.forget_streams(Duration::ZERO).await.unwrap(), 1);
-    withhold.send_replace(false);
-    let again = sweeping.await.unwrap();
-    assert!(again.is_empty(), "{again:?}");
-    // The stream starts again.
-    let again = NewWork::inbox("a", "2").with_body("count", "");
-    sender.immediate().store(again).await.unwrap();
-    assert_eq!(next(&work).await.message().message_id, "2");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lease_that_was_renewed_after_it_was_read_is_not_taken() {
-    let recorded = Recorded::default();
-    let _recording = metrics::set_default_local_recorder(&recorded);
-    let env = TestEnv::start().await;
-    let Some(time) = env.time() else { return };
-    let settings = WorkConfig::default();
-    let first = env.open(settings.clone()).await;
-    let (withhold, changes) = watch::channel(true);
-    let network = Withheld {
-        network: time.clone(),
-        withhold: changes,
-        concerns: |body| body.contains("work_partition"),
-    };
-    let slots = Arc::new(InMemoryLeaseProvider::all());
-    let container = env.with_default_retry(network);
-    let opening = tokio::spawn(WorkCoordinator::open(container, slots, settings.clone()));
-    // The answer arrives when the leases that it contains would have ended.
-    tokio::time::sleep(settings.lease + Duration::from_secs(1)).await;
-    withhold.send_replace(false);
-    let second = opening.await.unwrap().unwrap();
-    assert!(second.partitions().is_empty(), "{:?}", second.partitions());
-    tokio::time::sleep(settings.lease).await;
-    assert_eq!(first.partitions().len(), 32);
-    assert_eq!(recorded.under("cdb.work.").get("leases lost"), None);
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_suspect_whose_handler_runs_on_delays_the_next_suspect_by_half_a_minute() {
-    let env = TestEnv::start().await;
+    let Some(env) = TestEnv::start_in_simulated_time().await else {
+        return;
+    };
     let mut work = env.open(WorkConfig::default()).await;
     for stream in ["a", "b", "c"] {
         work.immediate().store(message(stream, 1)).await.unwrap();
@@ -462,7 +381,9 @@ async fn a_suspect_whose_handler_runs_on_delays_the_next_suspect_by_half_a_minut
 
 #[tokio::test(start_paused = true)]
 async fn messages_that_cannot_be_claimed_keep_no_others_out() {
-    let env = TestEnv::start().await;
+    let Some(env) = TestEnv::start_in_simulated_time().await else {
+        return;
+    };
     let mut settings = one_partition();
     settings.most_held = 5;
     settings.retry.max_attempts = 1;

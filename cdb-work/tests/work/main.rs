@@ -8,6 +8,7 @@ mod backend;
 mod events;
 mod faults;
 mod handover;
+mod late_answers;
 mod liveness;
 mod metrics;
 mod order;

@@ -115,6 +115,7 @@ async fn claim_two_stages(env: &TestEnv, work: &WorkCoordinator) -> ClaimedWork 
 async fn a_stage_with_an_unknown_outcome_is_written_once() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let work = env.open(one_partition()).await;
@@ -135,6 +136,7 @@ async fn a_stage_with_an_unknown_outcome_is_written_once() {
 async fn a_failure_with_an_unknown_outcome_is_written_once() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let work = env.open(one_partition()).await;
@@ -159,6 +161,7 @@ async fn a_failure_with_an_unknown_outcome_is_written_once() {
 async fn a_caller_that_gets_an_unknown_outcome_keeps_its_claim_until_it_is_known() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let work = env.open(one_partition()).await;
@@ -178,6 +181,7 @@ async fn a_caller_that_gets_an_unknown_outcome_keeps_its_claim_until_it_is_known
 async fn a_message_with_an_unknown_outcome_is_stored_once_and_not_a_duplicate() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let work = env.open(one_partition()).await;
@@ -195,6 +199,7 @@ async fn a_message_with_an_unknown_outcome_is_stored_once_and_not_a_duplicate() 
 async fn a_cancelled_flush_writes_its_effects_once() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let work = env.open(one_partition()).await;
@@ -215,6 +220,7 @@ async fn a_cancelled_flush_writes_its_effects_once() {
 async fn the_entries_of_a_cancelled_caller_are_written_and_hold_up_no_hand_over() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let mut settings = one_partition();
@@ -240,6 +246,7 @@ async fn the_entries_of_a_cancelled_caller_are_written_and_hold_up_no_hand_over(
 async fn a_partition_that_is_being_taken_at_the_shutdown_is_released() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let mut settings = config();

@@ -35,6 +35,7 @@ async fn stores_and_ends(work: &WorkCoordinator, round: usize, strategy: &dyn Fl
 async fn strategies_are_interchangeable() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let work = env.open(config()).await;
@@ -94,6 +95,7 @@ async fn an_interval_writes_by_time_by_size_and_when_it_is_dropped() {
 async fn an_entry_that_cannot_be_written_is_reported_as_lost_and_its_message_claimed_again() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let work = env.open(config()).await;
@@ -135,6 +137,7 @@ fn a_scope_that_outlives_its_runtime_reports_lost_entries() {
 async fn a_failed_call_leaves_its_entry_only_when_its_outcome_is_unknown() {
     let env = TestEnv::start().await;
     let Some(emulator) = env.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let work = env.open(config()).await;

@@ -103,6 +103,16 @@ impl TestEnv {
         Self::start_on(1).await
     }
 
+    /// `None` on an account on which time cannot be simulated.
+    pub(crate) async fn start_in_simulated_time() -> Option<Self> {
+        let env = Self::start().await;
+        if env.time().is_none() {
+            println!("skipped: time is simulated on the emulator only");
+            return None;
+        }
+        Some(env)
+    }
+
     /// Starts with a container of this many physical partitions.
     pub(crate) async fn start_on(physical: u32) -> Self {
         let backend = Backend::start(physical, Some(SimulatedTime::new())).await;

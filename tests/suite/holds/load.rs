@@ -11,6 +11,7 @@ use super::{BACKOFF, Code, SECOND, Shop};
 async fn a_held_instance_costs_no_write_and_does_not_speed_up_the_polls() {
     let shop = Shop::open().await;
     let Some(emulator) = shop.backend.emulator() else {
+        println!("skipped: needs the emulator");
         return;
     };
     let old = shop.deploy(Code::Old).await;
