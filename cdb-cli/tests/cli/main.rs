@@ -12,6 +12,7 @@ mod dead_letters;
 mod doctor;
 mod documentation;
 mod emulator;
+mod export_parts;
 mod fixture;
 mod harness;
 mod help;
