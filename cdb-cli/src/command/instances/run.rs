@@ -94,6 +94,11 @@ impl Start {
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
         let (id, name, input) = (&*self.instance, &*self.orchestration, &*self.input);
+        if id.is_empty() {
+            return Err(Failure::usage(
+                "the instance id is empty; choose another id",
+            ));
+        }
         if orchestrations.is_known(id).await? {
             return Err(Failure::usage(format!(
                 "instance `{id}` exists or is queued; choose another id"
@@ -233,11 +238,6 @@ impl Raise {
     }
 }
 
-impl fmt::Display for Queued<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (id, name) = (self.instance, self.orchestration);
-        match self.would {
-            Some(would) => write!(f, "would {would} `{name}` as instance `{id}`"),
 impl Raise {
     /// Returns a remark if the instance does not wait for an event of this kind and name.
     ///
@@ -272,6 +272,11 @@ impl Raise {
     }
 }
 
+impl fmt::Display for Queued<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (id, name) = (self.instance, self.orchestration);
+        match self.would {
+            Some(would) => write!(f, "would {would} `{name}` as instance `{id}`"),
             None => write!(
                 f,
                 "instance `{id}` is queued; a runtime that has `{name}` registered starts it"
