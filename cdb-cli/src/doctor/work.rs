@@ -193,11 +193,12 @@ async fn idle_limits(orchestrations: &Orchestrations) -> Result<Vec<Finding>, Fa
         return Ok(Vec::new());
     };
     let idle = limited_keys::without_activities(orchestrations, &limits).await?;
-    let findings = idle.iter().map(|rule| Finding {
-        remedy: Some("compare its names and values with those of {cdb} queues".to_owned()),
-        ..Finding::ok("limits", no_activities(&rule.select))
-    });
-    Ok(findings.collect())
+    let idle: Vec<_> = idle.into_iter().map(|rule| rule.select).collect();
+    if idle.is_empty() {
+        return Ok(Vec::new());
+    }
+    let remedy = "compare the names and values with those of {cdb} queues";
+    Ok(vec![Finding::note("limits", no_activities(&idle), remedy)])
 }
 
 /// Reports the orchestrations that instances wait for and that no runtime has registered.
