@@ -2,6 +2,7 @@
 //! are shown as text or serialized as JSON.
 
 pub(crate) mod backlog;
+pub(crate) mod begin_pauses;
 pub(crate) mod change_feed;
 pub(crate) mod dead_letters;
 pub(crate) mod detail;

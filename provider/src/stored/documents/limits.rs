@@ -227,15 +227,19 @@ impl Rule {
     /// one.
     pub(crate) fn of_turns(&self) -> Option<Self> {
         let is_ordered = self.weight.is_some() || self.priority.is_some();
-        let running = self
-            .running
-            .filter(|most| *most == 0 && self.select.is_of_instances());
+        let running = self.running.filter(|_| self.keeps_from_beginning());
         let concerns = self.select.is_of_turns() && (is_ordered || running.is_some());
         concerns.then(|| Self {
             running,
             starts_per_second: None,
             ..self.clone()
         })
+    }
+
+    /// Returns whether the rule keeps new instances from beginning: it lets 0 run of labels of instances. Instances
+    /// that have begun receive their messages.
+    pub fn keeps_from_beginning(&self) -> bool {
+        self.running == Some(0) && self.select.is_of_instances()
     }
 
     /// Returns whether the rule limits what runs or starts, so that runtimes need permits.
