@@ -16,6 +16,7 @@ pub(crate) mod ordered_work;
 pub(crate) mod outbox;
 #[cfg(feature = "dashboard")]
 pub(crate) mod overview;
+pub(crate) mod queued_activities;
 pub(crate) mod queues;
 pub(crate) mod retrying;
 pub(crate) mod running;

@@ -145,8 +145,15 @@ async fn an_instance_shows_the_limit_that_its_activity_waits_for() {
         &[("runtime-a", 3), ("runtime-b", 2)],
     )
     .await;
+    // This one has room, so nothing waits for it.
+    account
+        .cdb("limits set --by ada activity=* --running 5")
+        .await
+        .prints("activity=*");
     let shown = account.cdb("instances show order-2").await;
     shown.prints("waits for the limit `tenant=ada`: 5 of 5 run");
+    assert!(!shown.out.contains("the limit `activity="), "{shown:?}");
+    account.cdb("limits remove --by ada activity=*").await;
     account.cdb("limits list").await.is("limits-keys");
     account.cdb("queues").await.is("queues-limits");
     // An activity that no limit holds back is not the one that has waited for days.
