@@ -19,6 +19,7 @@ mod help;
 mod instances;
 mod json;
 mod limits;
+mod limits_messages;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod migrate;
@@ -35,4 +36,5 @@ mod schema;
 mod selection;
 mod several;
 mod shop;
+mod unbegun;
 mod waiting_messages;
