@@ -123,7 +123,7 @@ impl From<ProviderError> for Failure {
     fn from(error: ProviderError) -> Self {
         Self {
             remedy: remedy::of_provider(&error),
-            ..Self::service(error.to_string())
+            ..Self::service(error.message)
         }
     }
 }
@@ -132,7 +132,10 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::InstanceNotFound { .. } => Self::finding(error.to_string()),
-            ClientError::InvalidInput { .. } => Self::usage(error.to_string()),
+            ClientError::InvalidInput { .. }
+            | ClientError::InstanceStillRunning { .. }
+            | ClientError::CannotDeleteSubOrchestration { .. } => Self::usage(error.to_string()),
+            ClientError::Provider(error) => error.into(),
             other => Self::service(other.to_string()),
         }
     }

@@ -14,10 +14,12 @@ use duroxide::Client;
 use duroxide::providers::Provider;
 
 use crate::connection::Connection;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::foreign_types;
 use crate::model::Model;
 use crate::output::counted;
+use crate::view::begin_pauses;
+use crate::view::instances::Row;
 use crate::view::work_item::{Start, describe};
 
 /// The most document types of a container of another kind that are named.
@@ -45,7 +47,19 @@ impl Orchestrations {
             payload_codec: payload_codec(connection, model)?,
             ..CosmosDBProviderConfig::default()
         };
-        let schema = container.read(&SchemaKey::new(SCHEMA_PARTITION)).await?;
+        let schema = container.read(&SchemaKey::new(SCHEMA_PARTITION)).await;
+        let schema = schema.map_err(|error| {
+            let is_missing = error.is_not_found();
+            let failure = Failure::from(error);
+            if !is_missing {
+                return failure;
+            }
+            let message = format!(
+                "container `{}` of database `{}` does not exist",
+                connection.container, connection.database
+            );
+            Failure { message, ..failure }
+        })?;
         if schema.is_none() {
             // No runtime has opened the container: it is new, or of another kind.
             refuse_another_kind(&database, &connection.container, model).await?;
@@ -71,6 +85,29 @@ impl Orchestrations {
         match found {
             Some(instance) if instance.is_created() => Ok(self.readable(instance)),
             pending => Err(self.missing(id, pending.as_ref()).await),
+        }
+    }
+
+    /// Reads the row of an instance that exists, or whose start is queued.
+    ///
+    /// # Errors
+    /// Fails with a finding when there is neither.
+    pub(crate) async fn row(&self, id: &str) -> Result<Row, Failure> {
+        let missing = match self.instance(id).await {
+            Ok(instance) => return Ok(Row::of(instance)),
+            Err(missing) if missing.exit == Exit::Finding => missing,
+            Err(failure) => return Err(failure),
+        };
+        let queued = self.queued(id).await?;
+        let start = queued.into_iter().find_map(|message| {
+            Start::of(message.work_item.header()).map(|start| (start, message.enqueued_at))
+        });
+        let found = self.container.read(&InstanceKey::new(id)).await?;
+        match (found.map(|found| found.document), start) {
+            // Its first turn was committed meanwhile.
+            (Some(instance), _) if instance.is_created() => Ok(Row::of(self.readable(instance))),
+            (pending, Some((start, at))) => Ok(Row::unbegun(start, at, pending)),
+            (_, None) => Err(missing),
         }
     }
 
@@ -130,12 +167,21 @@ impl Orchestrations {
                 Start::of(first.work_item.header()).map(|start| start.required_type());
             required_type.unwrap_or_else(|| "the orchestration".to_owned())
         };
-        let state = match attempts {
+        let paused = pending.and_then(|instance| instance.paused.as_ref());
+        let state = match (paused, attempts) {
+            (Some(paused), _) => format!("it is paused by {}", paused.by),
             _ if is_held => format!("it waits for a runtime that knows {}", wanted()),
-            None | Some(0) => {
-                "no runtime has fetched the message; check that a runtime is running".to_owned()
-            }
-            Some(attempts) => format!(
+            (None, None | Some(0)) => match begin_pauses::read(self).await {
+                Err(failure) => return failure,
+                Ok(limits) if limits.is_empty() => {
+                    "no runtime has fetched the message; check that a runtime is running".to_owned()
+                }
+                Ok(limits) => format!(
+                    "no runtime has fetched the message: {}",
+                    begin_pauses::described(&limits)
+                ),
+            },
+            (None, Some(attempts)) => format!(
                 "the message was fetched {} and abandoned; it waits for a runtime that knows {}",
                 counted(u64::from(attempts), "time"),
                 wanted()

@@ -100,10 +100,23 @@ pub(super) async fn raise(
     let orchestrations = dashboard.orchestrations()?;
     let instance = orchestrations.instance(&id).await?;
     let awaited = waits::read_if_intact(orchestrations, &instance).await?;
-    let dropped = awaited.and_then(|awaited| awaited.unless_awaited(&event));
-    let dropped = dropped.map(|waits| {
+    let awaits = |is_queue| {
+        let awaited = awaited.as_ref();
+        awaited.map(|awaited| awaited.awaits(&event, is_queue))
+    };
+    // duroxide would drop an event that is raised.
+    if awaits(false) == Some(false) && awaits(true) == Some(true) {
+        orchestrations
+            .client
+            .enqueue_event(&id, event, data)
+            .await?;
+        return Ok(done("the event is queued"));
+    }
+    let dropped = awaited.as_ref().filter(|_| awaits(false) == Some(false));
+    let dropped = dropped.map(|awaited| {
         format!(
-            "the event is raised, and dropped unless the instance waits for it by then; {waits}"
+            "the event is raised, and dropped unless the instance waits for it by then; {}",
+            awaited.described()
         )
     });
     orchestrations.client.raise_event(&id, event, data).await?;

@@ -4,24 +4,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
 use cdb_model::Query;
-use cdb_provider::documents::{
-    Durable, FIRST_DUE, Instance, InstanceKey, OrchestratorItem, Status,
-};
+use cdb_provider::documents::{FIRST_DUE, Instance, InstanceKey, OrchestratorItem, Status};
 use duroxide::providers::WorkItem;
 
 use crate::exit::Failure;
+use crate::orchestrations::Orchestrations;
+use crate::view::begin_pauses;
 
 /// The most messages that are read, oldest first.
 const MESSAGES: u32 = 10_000;
 
 /// Returns the number of instances with messages that have been due for longer than a time, if each of
-/// these messages waits for its instance. `None` if a runtime should take some.
+/// these messages waits for its instance, or may wait for a limit that keeps new instances from beginning.
+/// `None` if a runtime should take some.
 pub(super) async fn at_instances(
-    container: &ContainerClient<Durable>,
+    orchestrations: &Orchestrations,
     time: Duration,
 ) -> Result<Option<usize>, Failure> {
+    let container = &orchestrations.container;
+    let may_not_begin = !begin_pauses::read(orchestrations).await?.is_empty();
     let overdue = Query::<OrchestratorItem>::across_partitions()
         .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, container.now() - time))
         .order_by(OrchestratorItem::BY_DUE)
@@ -38,7 +40,7 @@ pub(super) async fn at_instances(
         known.extend(new.into_iter().zip(found));
         let waits = |message: &OrchestratorItem| {
             let instance = known.get(&message.instance_id).and_then(Option::as_ref);
-            waits(message, instance)
+            waits(message, instance, may_not_begin)
         };
         if !messages.iter().all(waits) {
             return Ok(None);
@@ -47,8 +49,9 @@ pub(super) async fn at_instances(
     Ok(Some(known.len()))
 }
 
-/// Returns whether a due message waits for its instance, and not for a runtime.
-fn waits(message: &OrchestratorItem, instance: Option<&Instance>) -> bool {
+/// Returns whether a due message waits for its instance, and not for a runtime. `may_not_begin`: limits may keep
+/// instances from beginning.
+fn waits(message: &OrchestratorItem, instance: Option<&Instance>, may_not_begin: bool) -> bool {
     let Ok(item) = serde_json::from_str(message.work_item.header()) else {
         return false;
     };
@@ -58,7 +61,12 @@ fn waits(message: &OrchestratorItem, instance: Option<&Instance>) -> bool {
             item,
             WorkItem::ExternalRaised { .. } | WorkItem::CancelInstance { .. }
         );
+    let is_start = matches!(item, WorkItem::StartOrchestration { .. });
     match instance {
+        None if is_start && may_not_begin => true,
+        Some(instance) if is_start && !instance.is_created() && instance.attempts.is_empty() => {
+            may_not_begin
+        }
         Some(instance) if instance.has_more() && instance.held.is_some() => true,
         // Its start is a message, too. If that is overdue, a runtime should take it.
         Some(instance) if !instance.is_created() || instance.status == Status::ContinuedAsNew => {

@@ -24,7 +24,7 @@ use crate::view::limited_keys::{self, LimitedKeys};
 use crate::view::limits::no_activities;
 use crate::view::lock::locked_until;
 use crate::view::unstarted::{MAX_BACKOFF, Unstarted};
-use crate::view::{members, queues, unstarted};
+use crate::view::{begin_pauses, members, queues, unstarted};
 
 /// Work due for longer is unserved: idle runtimes poll every 1.25 s.
 const UNSERVED: Duration = Duration::from_secs(60);
@@ -63,7 +63,7 @@ pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Findi
     let queues = queues::read(orchestrations).await?;
     let oldest = queues.messages.oldest.filter(|oldest| *oldest > UNSERVED);
     let waiting = match oldest {
-        Some(_) => overdue::at_instances(container, UNSERVED).await?,
+        Some(_) => overdue::at_instances(orchestrations, UNSERVED).await?,
         None => None,
     };
     let mut findings = unserved(&queues, waiting);
@@ -72,7 +72,7 @@ pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Findi
     }
     findings.extend(idle_limits(orchestrations).await?);
     findings.extend(membership(container).await?);
-    findings.extend(unknown(&unstarted::read(orchestrations).await?));
+    findings.extend(unstarted(&unstarted::read(orchestrations).await?));
     let stuck = [
         stuck_instances(container).await?,
         stuck_activities(container).await?,
@@ -193,17 +193,29 @@ async fn idle_limits(orchestrations: &Orchestrations) -> Result<Vec<Finding>, Fa
         return Ok(Vec::new());
     };
     let idle = limited_keys::without_activities(orchestrations, &limits).await?;
-    let findings = idle.iter().map(|rule| Finding {
-        remedy: Some("compare its names and values with those of {cdb} queues".to_owned()),
-        ..Finding::ok("limits", no_activities(&rule.select))
-    });
-    Ok(findings.collect())
+    let idle: Vec<_> = idle.into_iter().map(|rule| rule.select).collect();
+    if idle.is_empty() {
+        return Ok(Vec::new());
+    }
+    let remedy = "compare the names and values with those of {cdb} queues";
+    Ok(vec![Finding::note("limits", no_activities(&idle), remedy)])
 }
 
-/// Reports the orchestrations that instances wait for and that no runtime has registered.
-fn unknown(starts: &[Unstarted]) -> Vec<Finding> {
-    let waiting = unstarted::Waiting::of(starts).unknown.into_iter();
-    let findings = waiting.map(|(wanted, instances)| {
+/// Reports the orchestrations that instances wait for and that no runtime has registered, and the instances that
+/// limits may keep from beginning.
+fn unstarted(starts: &[Unstarted]) -> Vec<Finding> {
+    let waiting = unstarted::Waiting::of(starts);
+    let limited = waiting.limited.first().map(|first| {
+        let named = unstarted::named(&waiting.limited);
+        let limits = begin_pauses::described(&first.limits);
+        Finding::note(
+            "limits",
+            format!("no runtime has begun {named}; {limits}"),
+            "if they may begin, remove the limit; if they do not have the label, check that the runtimes are not busy",
+        )
+    });
+    let unknown = waiting.unknown.into_iter();
+    let unknown = unknown.map(|(wanted, instances)| {
         let remedy = format!(
             "start a runtime that has {wanted} registered; the instances wait, unless the runtimes are set to fail them (`on_nondeterminism`)"
         );
@@ -211,7 +223,7 @@ fn unknown(starts: &[Unstarted]) -> Vec<Finding> {
         let says = format!("no runtime knows {wanted}, which starts {named}");
         Finding::problem("runtimes", says, remedy)
     });
-    findings.collect()
+    unknown.chain(limited).collect()
 }
 
 /// Lists the slots with unserved messages, at most 16 of them.

@@ -13,8 +13,8 @@ use futures::try_join;
 use serde::Serialize;
 
 use super::instances::Row;
-use super::limited_keys::{self, LimitedKey};
 use super::lock::locked_until;
+use super::queued_activities::{self, ALIKE, Activity, Lines, due, fetched};
 use super::values::{KeyAndValue, merged};
 use super::waits::{self, Wait};
 use super::work_item::shown;
@@ -87,25 +87,6 @@ pub(crate) struct Message {
     pub attempts: u32,
 }
 
-/// A queued or running activity.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Activity {
-    pub what: String,
-    pub event: u64,
-    pub due_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub locked_until: Option<Timestamp>,
-    pub attempts: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tag: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session: Option<String>,
-    /// The limits that the activity waits for, or may wait for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<LimitedKey>,
-}
-
 /// Messages to another instance.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -146,7 +127,6 @@ pub(crate) async fn read(
         all::<KeyValueDelta>(container, id),
     )?;
     let now = container.now();
-    let limits = limits_of(orchestrations, &activities, now).await?;
     Ok(Detail {
         slot: cdb_provider::documents::dispatch_slot(id),
         input: awaited.input,
@@ -159,11 +139,7 @@ pub(crate) async fn read(
             .or(instance.forked.as_ref())
             .cloned(),
         messages: queued(orchestrations, &messages, &instance),
-        activities: activities
-            .into_iter()
-            .zip(limits)
-            .map(|(item, limits)| activity(orchestrations, item, limits, now))
-            .collect(),
+        activities: queued_activities::read(orchestrations, activities, now).await?,
         executions: past_executions(executions),
         outgoing: outgoing.into_iter().map(undelivered).collect(),
         values: merged(orchestrations, values, changes),
@@ -209,48 +185,6 @@ fn queued(
         .collect();
     queued.sort_by_key(|message| message.due_at);
     queued
-}
-
-/// Returns the limits of each activity that is due and not locked.
-async fn limits_of(
-    orchestrations: &Orchestrations,
-    activities: &[WorkerItem],
-    now: Timestamp,
-) -> Result<Vec<Vec<LimitedKey>>, Failure> {
-    let is_waiting = |item: &WorkerItem| {
-        item.visible_at <= now && item.locked_until.is_none_or(|until| until <= now)
-    };
-    let mut limits = vec![Vec::new(); activities.len()];
-    if !activities.iter().any(is_waiting) {
-        return Ok(limits);
-    }
-    let Some(rules) = orchestrations.provider.limits().await? else {
-        return Ok(limits);
-    };
-    for (item, limits) in activities.iter().zip(&mut limits) {
-        if is_waiting(item) {
-            *limits = limited_keys::of_activity(&orchestrations.container, &rules, item).await?;
-        }
-    }
-    Ok(limits)
-}
-
-fn activity(
-    orchestrations: &Orchestrations,
-    item: WorkerItem,
-    limits: Vec<LimitedKey>,
-    now: Timestamp,
-) -> Activity {
-    Activity {
-        what: orchestrations.describe(item.work_item.header()),
-        event: item.activity_id,
-        due_at: item.enqueued_at,
-        locked_until: item.locked_until.filter(|until| *until > now),
-        attempts: item.attempt_count,
-        tag: item.tag,
-        session: item.session_id,
-        limits,
-    }
 }
 
 /// Sorts executions, newest first. The service sorts them by id, a text, in which 10 comes before
@@ -309,8 +243,16 @@ impl fmt::Display for Recorded<'_> {
 impl fmt::Display for Detail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state(f)?;
-        for wait in &self.waits {
-            writeln!(f, "waits for: {wait}")?;
+        for group in self.waits.chunk_by(Wait::is_like) {
+            match group {
+                [first, rest @ ..] if rest.len() >= ALIKE => {
+                    writeln!(f, "waits for: {first}, and {} more", rest.len())?;
+                }
+                group => {
+                    let mut group = group.iter();
+                    group.try_for_each(|wait| writeln!(f, "waits for: {wait}"))?;
+                }
+            }
         }
         for message in &self.messages {
             write!(
@@ -321,24 +263,8 @@ impl fmt::Display for Detail {
             )?;
             fetched(f, message.attempts)?;
         }
-        for activity in &self.activities {
-            write!(
-                f,
-                "activity: {} #{}, ",
-                short(&activity.what, 100),
-                activity.event
-            )?;
-            match activity.locked_until {
-                Some(until) => {
-                    write!(f, "running, locked for {}", span(until.since(self.now)))?;
-                }
-                None => f.write_str(&due(activity.due_at, self.now))?,
-            }
-            fetched(f, activity.attempts)?;
-            for limit in &activity.limits {
-                writeln!(f, "  waits for the limit {limit}")?;
-            }
-        }
+        let (activities, now) = (&*self.activities, self.now);
+        Lines { activities, now }.fmt(f)?;
         self.owned_documents(f)
     }
 }
@@ -474,21 +400,5 @@ impl Detail {
             }
         }
         Ok(())
-    }
-}
-
-fn due(at: Timestamp, now: Timestamp) -> String {
-    if at > now {
-        format!("due in {}", span(at.since(now)))
-    } else {
-        format!("due for {}", span(now.since(at)))
-    }
-}
-
-fn fetched(f: &mut fmt::Formatter<'_>, attempts: u32) -> fmt::Result {
-    match attempts {
-        0 => writeln!(f),
-        1 => writeln!(f, ", fetched once"),
-        attempts => writeln!(f, ", fetched {attempts} times"),
     }
 }

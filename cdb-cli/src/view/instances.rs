@@ -19,7 +19,7 @@ use crate::output::{short, table};
 use crate::view::standstill::{self, WaitsFor};
 use crate::view::state::state;
 use crate::view::unstarted::{Unstarted, Waiting};
-use crate::view::work_item::shown;
+use crate::view::work_item::{Start, shown};
 
 /// The number of instances that a filter without an index reads before it returns what it found.
 const MOST_EXAMINED: usize = 5_000;
@@ -91,6 +91,9 @@ pub(crate) struct Row {
     pub updated_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
+    /// Whether its start is queued, and no turn of it is committed.
+    #[serde(skip)]
+    pub is_unbegun: bool,
     /// The operator's pause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paused: Option<OperatorAction>,
@@ -140,12 +143,26 @@ impl Row {
             created_at: instance.created_at,
             updated_at: instance.updated_at,
             completed_at: instance.completed_at,
+            is_unbegun: false,
             paused: instance.paused,
             held: instance.held,
             request_units: instance.request_units,
             error: None,
             waits_for: None,
             attributes: instance.attributes,
+        }
+    }
+}
+
+impl Row {
+    /// Returns the row of an instance that has not begun, from its start and from its document, if it has one.
+    pub(crate) fn unbegun(start: Start, queued_at: Timestamp, pending: Option<Instance>) -> Self {
+        let instance = pending.unwrap_or_else(|| Instance::pending(&start.instance, queued_at));
+        Self {
+            orchestration: start.orchestration,
+            version: start.version,
+            is_unbegun: true,
+            ..Self::of(instance)
         }
     }
 }

@@ -3,7 +3,7 @@
 //! What runs is what the runtimes hold permits for. What waits is counted among the oldest due activities.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::{counted, short, table};
 use crate::time::{milliseconds, span};
+use crate::view::unstarted;
 
 /// The most keys that an answer shows.
 const MAX_SHOWN: usize = 50;
@@ -37,6 +38,9 @@ pub(crate) struct LimitedKeys {
     /// The keys that are not shown.
     #[serde(rename = "limitedKeysLeftOut", skip_serializing_if = "is_zero")]
     pub left_out: u64,
+    /// The instances that limits may keep from beginning: only programs know the labels of instances.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub may_not_begin: u64,
     /// The time since the oldest activity became due that no limit holds back.
     #[serde(skip)]
     pub unlimited: Option<Duration>,
@@ -126,9 +130,16 @@ pub(crate) async fn read(
     });
     left_out += shown.len().saturating_sub(MAX_SHOWN) as u64;
     shown.truncate(MAX_SHOWN);
+    let has_starts = limits.rules.iter().any(Rule::keeps_from_beginning);
+    let may_not_begin = if has_starts {
+        may_wait(orchestrations).await?
+    } else {
+        0
+    };
     Ok(Some(LimitedKeys {
         shown,
         left_out,
+        may_not_begin,
         unlimited,
         changed: Some(limits.changed.clone()),
     }))
@@ -181,31 +192,57 @@ pub(crate) async fn without_activities(
         Ok::<_, Failure>(container.query(stored).all().await?)
     };
     let (used, stored) = try_join!(used, stored)?;
+    let has_starts = limits.rules.iter().any(Rule::keeps_from_beginning);
+    let has_starts = has_starts && may_wait(orchestrations).await? > 0;
     let is_idle = |rule: &&Rule| {
         let mut stored = stored.iter();
-        !used.iter().any(|used| rule.is_of(&used.key))
+        // Labels of instances that have not begun are not known.
+        let may_select_starts = has_starts && rule.keeps_from_beginning();
+        !may_select_starts
+            && !used.iter().any(|used| rule.is_of(&used.key))
             && !stored.any(|stored| rule.selects(&stored.document))
     };
     Ok(limits.rules.iter().filter(is_idle).cloned().collect())
 }
 
-/// Reads the keys whose limits an activity keeps to.
-pub(super) async fn of_activity(
+/// Counts the instances that limits may keep from beginning, among those of the oldest messages.
+async fn may_wait(orchestrations: &Orchestrations) -> Result<u64, Failure> {
+    let starts = unstarted::read(orchestrations).await?;
+    let limited = starts.iter().filter(|start| !start.limits.is_empty());
+    Ok(limited.count() as u64)
+}
+
+/// Returns the used-up limits of each activity.
+pub(super) async fn used_up(
     container: &ContainerClient<Durable>,
     limits: &Limits,
-    activity: &WorkerItem,
-) -> Result<Vec<LimitedKey>, Failure> {
-    let mut found = Vec::new();
-    for (rule, key) in limits.caps_of(activity) {
-        let address = documents::LimitedKey::key_of(&key);
-        let used = container.read(&address).await?;
-        let row = LimitedKey::new(key, rule);
-        found.push(match used {
+    activities: &[WorkerItem],
+) -> Result<Vec<Vec<LimitedKey>>, Failure> {
+    let caps = activities.iter().map(|activity| limits.caps_of(activity));
+    let caps: Vec<_> = caps.collect();
+    let keys: BTreeSet<&str> = caps.iter().flatten().map(|(_, key)| &**key).collect();
+    let addresses: Vec<_> = keys
+        .iter()
+        .map(|key| documents::LimitedKey::key_of(key))
+        .collect();
+    let used = container.read_many(&addresses).await?;
+    let used = keys.into_iter().zip(used);
+    let used: BTreeMap<_, _> = used
+        .filter_map(|(key, used)| Some((key, used?.document)))
+        .collect();
+    let now = container.now();
+    let row = |(rule, key): &(&Rule, String)| {
+        let row = LimitedKey::new(key.clone(), rule);
+        match used.get(&**key) {
             None => row,
-            Some(used) => row.with(&used.document, rule, container.now()),
-        });
-    }
-    Ok(found)
+            Some(used) => row.with(used, rule, now),
+        }
+    };
+    let used_up = caps.iter().map(|caps| {
+        let rows = caps.iter().map(row);
+        rows.filter(|row| row.is_used_up).collect()
+    });
+    Ok(used_up.collect())
 }
 
 impl LimitedKey {
@@ -265,6 +302,13 @@ impl LimitedKeys {
 
 impl fmt::Display for LimitedKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.may_not_begin > 0 {
+            let instances = counted(self.may_not_begin, "instance");
+            writeln!(
+                f,
+                "{instances} not begun, perhaps because of a limit with --running 0"
+            )?;
+        }
         if self.shown.is_empty() {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 //! are shown as text or serialized as JSON.
 
 pub(crate) mod backlog;
+pub(crate) mod begin_pauses;
 pub(crate) mod change_feed;
 pub(crate) mod dead_letters;
 pub(crate) mod detail;
@@ -15,6 +16,7 @@ pub(crate) mod ordered_work;
 pub(crate) mod outbox;
 #[cfg(feature = "dashboard")]
 pub(crate) mod overview;
+pub(crate) mod queued_activities;
 pub(crate) mod queues;
 pub(crate) mod retrying;
 pub(crate) mod running;

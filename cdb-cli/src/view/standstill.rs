@@ -1,18 +1,17 @@
 //! What the running instances of a list wait for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
-use cdb_provider::documents::{Durable, FIRST_DUE, Instance, OrchestratorItem, WorkerItem};
+use cdb_provider::documents::{FIRST_DUE, Instance, OrchestratorItem, WorkerItem};
 use futures::{StreamExt as _, TryStreamExt as _, stream, try_join};
 use serde::Serialize;
 
 use super::history::Lane;
 use super::lock::locked_until;
-use super::waits;
+use super::{limited_keys, waits};
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
 use crate::output::short;
@@ -41,6 +40,9 @@ pub(crate) struct WaitsFor {
     /// The name of the event, activity or sub-orchestration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The key of the limit that the activity waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
     /// The time at which a timer fires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
@@ -70,10 +72,14 @@ pub(crate) enum Kind {
     /// A message is due, and no runtime fetches it.
     Runtime,
     Event,
+    /// A queued event.
+    Queue,
     Timer,
     Activity,
     /// An activity is due, and no worker fetches it.
     Worker,
+    /// All due activities wait for limits.
+    Limit,
     SubOrchestration,
 }
 
@@ -89,6 +95,7 @@ impl WaitsFor {
         Self {
             kind,
             name: None,
+            limit: None,
             due_at: None,
             others: 0,
         }
@@ -98,7 +105,8 @@ impl WaitsFor {
 /// The instances with due work that no process has fetched.
 struct Unserved {
     messages: BTreeSet<String>,
-    activities: BTreeSet<String>,
+    /// The limit that the oldest activity of an instance waits for; `None` if some wait for no limit.
+    activities: BTreeMap<String, Option<String>>,
 }
 
 /// Returns what each instance waits for; `None` for one that has ended, that is not among the first
@@ -115,7 +123,7 @@ pub(crate) async fn of(
     if running.is_empty() {
         return Ok(vec![None; instances.len()]);
     }
-    let unserved = &Unserved::read(&orchestrations.container).await?;
+    let unserved = &Unserved::read(orchestrations).await?;
     let running = &running;
     let reads = instances.iter().map(|instance| async move {
         if !running.contains(&*instance.instance_id) {
@@ -154,14 +162,25 @@ async fn wait(
     };
     let open = awaited.waits;
     let others = open.len().saturating_sub(1);
+    let activities = unserved.activities.get(&instance.instance_id);
     Ok(open.into_iter().next().map(|first| WaitsFor {
         kind: match first.kind {
             Lane::Timer => Kind::Timer,
+            Lane::Event if first.is_queue => Kind::Queue,
             Lane::Event => Kind::Event,
             Lane::SubOrchestration => Kind::SubOrchestration,
-            Lane::Activity if unserved.activities.contains(&instance.instance_id) => Kind::Worker,
-            Lane::Activity | Lane::Turn => Kind::Activity,
+            Lane::Activity | Lane::Turn => {
+                match activities.filter(|_| first.kind == Lane::Activity) {
+                    Some(Some(_)) => Kind::Limit,
+                    Some(None) => Kind::Worker,
+                    None => Kind::Activity,
+                }
+            }
         },
+        limit: activities
+            .filter(|_| first.kind == Lane::Activity)
+            .cloned()
+            .flatten(),
         name: Some(first.name).filter(|name| !name.is_empty() && first.due_at.is_none()),
         due_at: first.due_at,
         others,
@@ -169,7 +188,8 @@ async fn wait(
 }
 
 impl Unserved {
-    async fn read(container: &ContainerClient<Durable>) -> Result<Self, Failure> {
+    async fn read(orchestrations: &Orchestrations) -> Result<Self, Failure> {
+        let container = &orchestrations.container;
         let before = container.now() - UNSERVED;
         let messages = Query::<OrchestratorItem>::across_partitions()
             .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, before))
@@ -179,17 +199,45 @@ impl Unserved {
         let activities = Query::<WorkerItem>::across_partitions()
             .filter(WorkerItem::VISIBLE_AT.between(FIRST_DUE, before))
             .order_by(WorkerItem::BY_DUE)
-            .limit(SAMPLE)
-            .values(WorkerItem::INSTANCE_ID);
+            .limit(SAMPLE);
         let (messages, activities) = try_join!(
             container.query(messages).all(),
             container.query(activities).all()
         )?;
+        let activities = activities.into_iter().map(|stored| stored.document);
         Ok(Self {
             messages: messages.into_iter().collect(),
-            activities: activities.into_iter().collect(),
+            activities: limited(orchestrations, activities.collect()).await?,
         })
     }
+}
+
+/// Returns the instances of due activities, each with the limit that its oldest one waits for, or without one if
+/// some of them wait for no limit.
+async fn limited(
+    orchestrations: &Orchestrations,
+    activities: Vec<WorkerItem>,
+) -> Result<BTreeMap<String, Option<String>>, Failure> {
+    let rules = match &*activities {
+        [] => None,
+        _ => orchestrations.provider.limits().await?,
+    };
+    let keys = match rules {
+        None => vec![Vec::new(); activities.len()],
+        Some(rules) => {
+            limited_keys::used_up(&orchestrations.container, &rules, &activities).await?
+        }
+    };
+    let mut found = BTreeMap::<String, Option<String>>::new();
+    for (item, keys) in activities.into_iter().zip(keys) {
+        let limit = keys.into_iter().next().map(|limit| limit.key);
+        let is_limited = limit.is_some();
+        let known = found.entry(item.instance_id).or_insert(limit);
+        if !is_limited {
+            *known = None;
+        }
+    }
+    Ok(found)
 }
 
 impl fmt::Display for WaitsFor {
@@ -200,11 +248,16 @@ impl fmt::Display for WaitsFor {
             Kind::Busy => "busy",
             Kind::Runtime => "waits for a runtime",
             Kind::Event => "event",
+            Kind::Queue => "queue",
             Kind::Timer => "timer",
             Kind::Activity => "activity",
             Kind::Worker => "waits for a worker:",
+            Kind::Limit => "waits for the limit",
             Kind::SubOrchestration => "sub-orchestration",
         })?;
+        if let Some(limit) = &self.limit {
+            write!(f, " {}:", short(limit, 40))?;
+        }
         if let Some(name) = &self.name {
             write!(f, " {}", short(name, 30))?;
         }

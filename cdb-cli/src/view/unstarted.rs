@@ -14,6 +14,7 @@ use cdb_provider::documents::{FIRST_DUE, InstanceKey, OrchestratorItem};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Serialize;
 
+use super::begin_pauses;
 use super::lock::locked_until;
 use super::work_item::Start;
 use crate::exit::Failure;
@@ -42,6 +43,9 @@ pub(crate) struct Unstarted {
     pub version: Option<String>,
     /// How often a runtime has fetched the start.
     pub attempts: u32,
+    /// The limits that may keep it from beginning.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<String>,
     /// Whether a runtime that does not know the orchestration holds the instance for others.
     #[serde(skip)]
     is_held: bool,
@@ -60,6 +64,8 @@ pub(crate) struct Waiting {
     pub unknown: BTreeMap<String, Vec<Unstarted>>,
     /// No runtime has fetched them.
     pub unfetched: Vec<Unstarted>,
+    /// No runtime has fetched them, which limits may be the reason for.
+    pub limited: Vec<Unstarted>,
 }
 
 /// Reads the instances of the oldest queued starts.
@@ -71,6 +77,7 @@ pub(crate) async fn read(orchestrations: &Orchestrations) -> Result<Vec<Unstarte
         .order_by(OrchestratorItem::BY_DUE)
         .limit(SAMPLE);
     let found = container.query(starts).all().await?.into_iter();
+    let limits = &begin_pauses::read(orchestrations).await?;
     let starts = found.filter_map(|stored| {
         let is_moving = stored.document.visible_at + RECENT > now;
         let start = Start::of(stored.document.work_item.header())?;
@@ -80,17 +87,25 @@ pub(crate) async fn read(orchestrations: &Orchestrations) -> Result<Vec<Unstarte
         .map(|start| async move {
             let stored = container.read(&InstanceKey::new(&*start.id)).await?;
             let Some(instance) = stored.map(|stored| stored.document) else {
-                return Ok(Some(start));
+                return Ok(Some(start.limited_by(limits)));
             };
             let attempts = instance.attempts.values().copied().max();
             let attempts = attempts.unwrap_or_default();
             let is_locked = locked_until(&instance, now).is_some();
             let is_held = instance.held.is_some();
-            Ok((!instance.is_created()).then_some(Unstarted {
+            if instance.is_created() {
+                return Ok(None);
+            }
+            let start = Unstarted {
                 attempts,
                 is_held,
                 is_moving: is_locked || (attempts == 0 && !is_held && start.is_moving),
                 ..start
+            };
+            // A pause of the instance is the reason that is known.
+            Ok(Some(match instance.paused {
+                None => start.limited_by(limits),
+                Some(_) => start,
             }))
         })
         .buffered(CONCURRENT)
@@ -107,9 +122,22 @@ impl Unstarted {
             orchestration: start.orchestration,
             version: start.version,
             attempts: 0,
+            limits: Vec::new(),
             is_held: false,
             is_moving,
         }
+    }
+
+    /// Adds the limits that may keep it from beginning, unless a runtime has fetched the start.
+    fn limited_by(mut self, limits: &[String]) -> Self {
+        if self.is_unfetched() && !self.is_moving {
+            self.limits = limits.to_vec();
+        }
+        self
+    }
+
+    fn is_unfetched(&self) -> bool {
+        self.attempts == 0 && !self.is_held
     }
 }
 
@@ -117,7 +145,9 @@ impl Waiting {
     pub(crate) fn of(unstarted: &[Unstarted]) -> Self {
         let mut waiting = Self::default();
         for start in unstarted.iter().filter(|start| !start.is_moving) {
-            if start.attempts == 0 && !start.is_held {
+            if !start.limits.is_empty() {
+                waiting.limited.push(start.clone());
+            } else if start.is_unfetched() {
                 waiting.unfetched.push(start.clone());
             } else {
                 let same = waiting
@@ -154,8 +184,15 @@ impl fmt::Display for Waiting {
             )?;
         }
         match &*self.unfetched {
+            [] => {}
+            some => writeln!(f, "waiting for a runtime: {}", named(some))?,
+        }
+        match &*self.limited {
             [] => Ok(()),
-            some => writeln!(f, "waiting for a runtime: {}", named(some)),
+            some @ [first, ..] => {
+                let limits = begin_pauses::described(&first.limits);
+                writeln!(f, "not begun: {}; {limits}", named(some))
+            }
         }
     }
 }

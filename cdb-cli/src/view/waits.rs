@@ -27,6 +27,9 @@ pub(crate) struct Awaited {
 pub(crate) struct Wait {
     pub kind: Lane,
     pub name: String,
+    /// Whether it is for a queued event.
+    #[serde(rename = "queue", skip_serializing_if = "std::ops::Not::not")]
+    pub is_queue: bool,
     pub since: Timestamp,
     /// The id of the event that began the wait.
     pub event: u64,
@@ -97,10 +100,15 @@ fn open_waits(events: &[Event]) -> Result<Vec<Wait>, Failure> {
             _ => None,
         })
     };
+    let is_queue = |id: u64| {
+        let mut queues = events.iter().filter(|event| event.event_id == id);
+        queues.any(|event| matches!(event.kind, EventKind::QueueSubscribed { .. }))
+    };
     Ok(open
         .map(|bar| Wait {
             kind: bar.lane,
             name: bar.name,
+            is_queue: is_queue(bar.event),
             since: bar.from,
             event: bar.event,
             due_at: due_at(bar.event),
@@ -110,15 +118,35 @@ fn open_waits(events: &[Event]) -> Result<Vec<Wait>, Failure> {
 }
 
 impl Awaited {
-    /// Returns the events that the instance waits for, in words, unless this one is among them.
-    pub(crate) fn unless_awaited(&self, event: &str) -> Option<String> {
-        let events = self.waits.iter().filter(|wait| wait.kind == Lane::Event);
-        let names: Vec<&str> = events.map(|wait| &*wait.name).collect();
-        match &*names {
-            names if names.contains(&event) => None,
-            [] => Some("it waits for no event".to_owned()),
-            names => Some(format!("it waits for {}", names.join(", "))),
+    /// Returns whether the instance waits for an event of this name, queued or not.
+    pub(crate) fn awaits(&self, event: &str, is_queue: bool) -> bool {
+        let mut events = self.events();
+        events.any(|wait| wait.name == event && wait.is_queue == is_queue)
+    }
+
+    /// Returns the events that the instance waits for, in words.
+    pub(crate) fn described(&self) -> String {
+        let events = self.events().map(|wait| {
+            let kind = if wait.is_queue { "the queue " } else { "" };
+            format!("{kind}{}", short(&wait.name, 80))
+        });
+        let events: Vec<_> = events.collect();
+        if events.is_empty() {
+            return "it waits for no event".to_owned();
         }
+        format!("it waits for {}", events.join(", "))
+    }
+
+    fn events(&self) -> impl Iterator<Item = &Wait> {
+        self.waits.iter().filter(|wait| wait.kind == Lane::Event)
+    }
+}
+
+impl Wait {
+    /// Returns whether another wait is for an activity of the same name.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let is_activity = self.kind == Lane::Activity && other.kind == Lane::Activity;
+        is_activity && self.name == other.name
     }
 }
 
@@ -135,6 +163,7 @@ impl fmt::Display for Wait {
                 )?;
             }
             (Lane::Activity, ..) => write!(f, "activity {name}")?,
+            _ if self.is_queue => write!(f, "queue {name}")?,
             _ => write!(f, "event {name}")?,
         }
         write!(f, ", since {}", self.since)

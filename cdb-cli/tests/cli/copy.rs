@@ -215,16 +215,16 @@ async fn skipping_more_lines_than_the_file_has_is_refused() {
 }
 
 /// The state of an export after one page, and half a line more.
-struct Interrupted {
-    folder: TempDir,
+pub(crate) struct Interrupted {
+    pub(crate) folder: TempDir,
     account: Account,
     /// The output of a whole export.
     whole: String,
-    progress: Value,
+    pub(crate) progress: Value,
 }
 
 impl Interrupted {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let account = Account::start().await;
         let container = fill(&account).await;
@@ -249,19 +249,19 @@ impl Interrupted {
         this
     }
 
-    fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.folder.path().join("lines")
     }
 
-    fn progress_file(&self) -> PathBuf {
+    pub(crate) fn progress_file(&self) -> PathBuf {
         self.folder.path().join("lines.progress")
     }
 
-    fn write_progress(&self, progress: &Value) {
+    pub(crate) fn write_progress(&self, progress: &Value) {
         std::fs::write(self.progress_file(), progress.to_string()).expect("a file");
     }
 
-    async fn export(&self, more: &[&str]) -> Run {
+    pub(crate) async fn export(&self, more: &[&str]) -> Run {
         export(&self.account, &self.file(), more).await
     }
 }
@@ -353,7 +353,7 @@ async fn an_export_that_fails_before_its_first_page_leaves_no_file() {
 }
 
 /// Returns the names of the files in a folder.
-fn files(folder: &TempDir) -> Vec<String> {
+pub(crate) fn files(folder: &TempDir) -> Vec<String> {
     let entries = std::fs::read_dir(folder.path()).expect("a folder");
     let name = |entry: std::fs::DirEntry| entry.file_name().into_string().expect("UTF-8");
     entries.map(|entry| name(entry.expect("a file"))).collect()

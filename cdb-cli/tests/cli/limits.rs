@@ -43,6 +43,8 @@ async fn limits_are_set_listed_and_removed() {
         .await
         .prints("removed the limit of `tenant=*`");
     let unknown = account.cdb("limits remove tenant=*").await;
+    assert_eq!(unknown.exit, Exit::Finding, "{unknown:?}");
+    assert!(!unknown.err.contains("remove_limit"), "{unknown:?}");
     unknown.complains("the container has limits of `activity=CallBank`, `*`");
 }
 
@@ -72,6 +74,9 @@ async fn a_dry_run_is_refused_where_the_change_would_be() {
     container.run(full).await.expect("it is stored");
     let one_more = account.cdb("limits set * --running 1 --dry-run").await;
     one_more.complains("a container has at most");
+    assert_eq!(one_more.exit, Exit::Usage, "{one_more:?}");
+    let one_more = account.cdb("limits set * --running 1").await;
+    assert_eq!(one_more.exit, Exit::Usage, "{one_more:?}");
     let replaced = account.cdb("limits set tenant=1 --running 2 --dry-run");
     assert_eq!(replaced.await.exit, Exit::Ok);
 }
@@ -95,8 +100,29 @@ async fn a_limit_that_limits_nothing_is_refused_before_any_request() {
     for (arguments, said) in [
         ("limits set tenant=ada", "--running"),
         ("limits set tenant --running 1", "write `*`"),
-        ("limits set tenant=ada --weight 0", "use 1 to 1000"),
-        ("limits set tenant=ada --per-second 0", "lets 0 run"),
+        (
+            "limits set tenant=ada --weight 0",
+            "use a whole number from 1 to 1000",
+        ),
+        ("limits set tenant=ada --per-second 0", "use --running 0"),
+        (
+            "limits set tenant=ada --per-second -1",
+            "from 0.001 to 1000000",
+        ),
+        (
+            "limits set tenant=ada --running -1",
+            "use a whole number from 0",
+        ),
+        (
+            "limits set tenant=ada --running 1.5",
+            "use a whole number from 0",
+        ),
+        (
+            "limits set tenant=ada --running ten",
+            "use a whole number from 0",
+        ),
+        ("limits set tenant=ac* --running 1", "`*` alone"),
+        ("limits set tenant=\"acme\" --running 1", "without quotes"),
     ] {
         let run = crate::harness::cdb(arguments).await;
         run.complains(said);
@@ -119,8 +145,15 @@ async fn an_instance_shows_the_limit_that_its_activity_waits_for() {
         &[("runtime-a", 3), ("runtime-b", 2)],
     )
     .await;
+    // This one has room, so nothing waits for it.
+    account
+        .cdb("limits set --by ada activity=* --running 5")
+        .await
+        .prints("activity=*");
     let shown = account.cdb("instances show order-2").await;
     shown.prints("waits for the limit `tenant=ada`: 5 of 5 run");
+    assert!(!shown.out.contains("the limit `activity="), "{shown:?}");
+    account.cdb("limits remove --by ada activity=*").await;
     account.cdb("limits list").await.is("limits-keys");
     account.cdb("queues").await.is("queues-limits");
     // An activity that no limit holds back is not the one that has waited for days.

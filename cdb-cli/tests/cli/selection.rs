@@ -172,7 +172,7 @@ async fn an_instance_that_is_not_restarted_does_not_stop_the_others() {
     let restarted = account.cdb(&[&selected[..], &["--yes"]].concat()).await;
     assert_eq!(restarted.exit, Exit::Finding, "{restarted:?}");
     restarted.prints("restarted 1 instance as `order-1-restart`;");
-    restarted.prints("\nnot restarted: restart: the first execution of `order-3`");
+    restarted.prints("\nnot restarted: the first execution of `order-3`");
     restarted.prints("`--input`");
     let queued = account.cdb("instances show order-1-restart").await;
     queued.complains("StartOrchestration Order");
@@ -273,7 +273,8 @@ async fn a_paused_instance_is_shown_and_found_until_it_is_resumed() {
     let resumed = account.cdb("instances resume --paused --yes").await;
     assert_eq!(resumed.out, "resumed 2 instances\n", "{resumed:?}");
     let again = account.cdb("instances resume order-2 --yes").await;
-    assert_eq!(again.out, "resumed 0 instances\n", "{again:?}");
+    let not_paused = "resumed 0 instances\ninstance `order-2` is not paused\n";
+    assert_eq!(again.out, not_paused, "{again:?}");
     let ended = account.cdb("instances pause order-3 --yes").await;
     ended.complains("`order-3` has ended");
 }

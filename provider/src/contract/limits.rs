@@ -13,8 +13,8 @@ impl CosmosDBProvider {
     /// selector. Other runtimes learn of it within 10 s; one that opens the container, before it
     /// starts anything. Running activities continue. `by` is the operator, for the record.
     ///
-    /// From the first limit on, the container has schema version 3, which versions without limits
-    /// refuse to open.
+    /// From the first limit on, the container has schema version 3, and from the first one on what runs
+    /// or starts, version 4; versions of this crate without them refuse to open it.
     ///
     /// # Errors
     /// Fails when the rule limits nothing, has a value out of its range, or is one more than

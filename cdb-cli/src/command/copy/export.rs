@@ -11,7 +11,9 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::exported::{Exported, progress_file, refuse_existing, remove, remove_progress};
+use super::exported::{
+    Exported, part_file, progress_file, refuse_existing, remove, remove_progress,
+};
 use super::instances;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
@@ -116,10 +118,12 @@ impl ExportArgs {
             let (file, cursor) = ExportFile::resume(file, self.source())?;
             (Some(file), container.resume_change_feed(cursor))
         } else {
-            refuse_existing(
-                file,
-                "continue its export with --resume, name another file, or delete it",
-            )?;
+            for file in [file, &part_file(file)] {
+                refuse_existing(
+                    file,
+                    "continue its export with --resume, name another file, or delete it",
+                )?;
+            }
             // That of an older export does not belong to the new file.
             remove_progress(file)?;
             (None, container.change_feed(FeedStart::Beginning))
@@ -150,9 +154,11 @@ impl ExportArgs {
     }
 }
 
-/// A file that receives the documents of a container, and the file with its progress.
+/// A file that receives the documents of a container, and the file with its progress. It has the name
+/// `FILE.part` until it is complete, so that no one takes it for the whole.
 struct ExportFile {
     out: File,
+    path: PathBuf,
     progress_file: PathBuf,
     source: Source,
     exported: Exported,
@@ -161,7 +167,8 @@ struct ExportFile {
 impl ExportFile {
     fn create(path: &Path, source: Source) -> Result<Self, Failure> {
         Ok(Self {
-            out: new_file(path)?,
+            out: new_file(&part_file(path))?,
+            path: path.to_owned(),
             progress_file: progress_file(path),
             source,
             exported: Exported::default(),
@@ -189,18 +196,23 @@ impl ExportFile {
                 progress.source
             )));
         }
-        let mut out = OpenOptions::new().write(true).open(path)?;
+        let part = part_file(path);
+        // Earlier versions wrote to the file itself, and an export may end before it removes its progress.
+        let found = if part.exists() { &part } else { path };
+        let mut out = OpenOptions::new().write(true).open(found)?;
         if out.metadata()?.len() < progress.bytes {
-            let file = path.display();
+            let file = found.display();
             return Err(Failure::usage(format!(
                 "{file} has changed; delete both it and {name}, and export again"
             )));
         }
+        fs::rename(found, &part)?;
         out.set_len(progress.bytes)?;
         out.seek(SeekFrom::End(0))?;
         let documents = progress.documents;
         let file = Self {
             out,
+            path: path.to_owned(),
             progress_file,
             source,
             exported: Exported { documents },
@@ -227,8 +239,11 @@ impl ExportFile {
         Ok(whole_file::replace(&self.progress_file, &progress)?)
     }
 
-    /// Removes the progress: the export is complete.
+    /// Gives the file its name, and removes the progress: the export is complete.
     fn finish(self) -> Result<Exported, Failure> {
+        refuse_existing(&self.path, "move it away, and continue with --resume")?;
+        fs::rename(part_file(&self.path), &self.path)?;
+        whole_file::sync_folder(&self.path)?;
         remove(&self.progress_file)?;
         Ok(self.exported)
     }

@@ -55,9 +55,42 @@ pub(super) fn remove(file: &Path) -> io::Result<()> {
 
 /// Returns the file with the progress of an export to this file.
 pub(super) fn progress_file(file: &Path) -> PathBuf {
+    beside(file, ".progress")
+}
+
+/// The end of the names of files that hold part of an export.
+const PART: &str = ".part";
+
+/// Returns the file that holds the documents of an export to this file until it is complete.
+pub(super) fn part_file(file: &Path) -> PathBuf {
+    beside(file, PART)
+}
+
+fn beside(file: &Path, end: &str) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
-    name.push(".progress");
+    name.push(end);
     name.into()
+}
+
+/// # Errors
+/// When the file holds part of an export that was interrupted, or is missing because of this.
+pub(super) fn refuse_part(file: &Path) -> Result<(), Failure> {
+    let name = file.to_string_lossy();
+    let (part, whole) = match name.strip_suffix(PART) {
+        Some(whole) => (name.to_string(), whole.to_owned()),
+        // Earlier versions wrote to the file itself.
+        None if progress_file(file).exists() && file.exists() => {
+            (name.to_string(), name.to_string())
+        }
+        None if part_file(file).exists() && !file.exists() => {
+            (part_file(file).display().to_string(), name.to_string())
+        }
+        None => return Ok(()),
+    };
+    Err(Failure::usage(format!(
+        "{part} is part of an export that was interrupted: complete it with `export --out {whole} --resume`, or import what it has with \
+         `import {part} --partial`"
+    )))
 }
 
 impl fmt::Display for Exported {

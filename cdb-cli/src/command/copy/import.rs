@@ -5,15 +5,19 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use cdb_client::ContainerClient;
 use cdb_provider::documents::Durable;
 use clap::Args;
+use futures::future::{Either, select};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Serialize;
+use tokio::signal;
 
 use super::document::{Misplaced, Place, place};
+use super::exported::refuse_part;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
@@ -43,6 +47,9 @@ pub(crate) struct ImportArgs {
     /// Import a file in which no document has the properties of the container's partition key
     #[arg(long)]
     without_key: bool,
+    /// Import the file of an export that was interrupted
+    #[arg(long)]
+    partial: bool,
     #[command(flatten)]
     connection: Connection,
 }
@@ -63,6 +70,9 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
     // First, because a missing file needs no connection.
+    if !args.partial {
+        refuse_part(&args.file)?;
+    }
     let mut input = Input::open(&args.file)?;
     input.skip(args.skip)?;
     let mut imported = Imported {
@@ -72,7 +82,19 @@ pub(crate) async fn run(
     let first = input.next_chunk()?;
     let import = args.open(&first, model).await?;
     let chunks = Chunks { first, input };
-    let result = import.all(chunks, &mut imported, console).await;
+    let result = if args.file == Path::new("-") {
+        // While it waits for standard input, an interruption ends the process.
+        import.all(chunks, &mut imported, console).await
+    } else {
+        let interrupted = signal::ctrl_c();
+        let all = import.all(chunks, &mut imported, console);
+        match select(pin!(interrupted), pin!(all)).await {
+            Either::Left((Ok(()), _)) => Err(Failure::finding("interrupted")),
+            // Such a process cannot be interrupted this way.
+            Either::Left((Err(_), all)) => all.await,
+            Either::Right((result, _)) => result,
+        }
+    };
     imported.request_units = import.charge();
     match result {
         Ok(()) => {
@@ -255,7 +277,8 @@ impl Import {
                 console.progress(imported.to_string())?;
             }
             let lines = (&*chunks.input.name, imported.lines);
-            imported.documents += self.write(&chunk, lines).await?;
+            let written = self.write(&chunk, lines).await?;
+            imported.documents += written;
             imported.lines += chunk.len();
             if let Some(max_rus) = self.max_rus {
                 let due = time_of(self.charge() - before, max_rus);

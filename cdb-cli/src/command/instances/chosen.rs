@@ -41,6 +41,8 @@ pub(super) struct Batches<'a> {
     orchestrations: &'a Orchestrations,
     remaining: Remaining<'a>,
     skips_missing: bool,
+    /// Whether named instances are included whose start is queued.
+    with_unbegun: bool,
     /// Why named instances were skipped.
     missing: Vec<String>,
 }
@@ -81,6 +83,7 @@ impl Chosen {
             orchestrations,
             remaining,
             skips_missing: false,
+            with_unbegun: false,
             missing: Vec::new(),
         })
     }
@@ -155,6 +158,13 @@ impl Batches<'_> {
         self
     }
 
+    /// Includes named instances that have not begun: only their start is queued.
+    #[must_use]
+    pub(super) fn with_unbegun(mut self) -> Self {
+        self.with_unbegun = true;
+        self
+    }
+
     /// Returns why named instances were skipped by the calls of `next`.
     pub(super) fn take_missing(&mut self) -> Vec<String> {
         std::mem::take(&mut self.missing)
@@ -168,8 +178,13 @@ impl Batches<'_> {
             Remaining::Ids(ids) => {
                 let (mut rows, mut known) = (Vec::with_capacity(ids.len()), HashSet::new());
                 for id in ids.iter().filter(|id| known.insert(*id)) {
-                    match self.orchestrations.instance(id).await {
-                        Ok(instance) => rows.push(Row::of(instance)),
+                    let found = if self.with_unbegun {
+                        self.orchestrations.row(id).await
+                    } else {
+                        self.orchestrations.instance(id).await.map(Row::of)
+                    };
+                    match found {
+                        Ok(row) => rows.push(row),
                         Err(missing) if self.skips_missing && missing.exit == Exit::Finding => {
                             self.missing.push(missing.message);
                         }

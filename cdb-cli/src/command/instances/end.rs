@@ -46,7 +46,7 @@ impl Change for Cancel {
 
     fn select<'a>(&self, of: &Context<'a, Counts>) -> Result<Batches<'a>, Failure> {
         let running = of.batches()?.roots().only(&RUNNING);
-        Ok(running.skipping_missing())
+        Ok(running.skipping_missing().with_unbegun())
     }
 
     fn refuse(&self, row: &Row) -> Result<(), Failure> {
@@ -62,6 +62,9 @@ impl Change for Cancel {
     async fn apply(&self, rows: Vec<Row>, to: &mut Context<'_, Counts>) -> Result<(), Failure> {
         let client = &to.orchestrations.client;
         to.report.instances += rows.len() as u64;
+        let count = |is: fn(&Row) -> bool| rows.iter().filter(|row| is(row)).count() as u64;
+        to.report.paused += count(|row| row.paused.is_some());
+        to.report.unbegun += count(|row| row.is_unbegun && row.paused.is_none());
         let reason = match &self.reason {
             Some(reason) => reason.clone(),
             None if to.by == UNKNOWN => "cancelled by an operator".to_owned(),
@@ -83,7 +86,7 @@ impl Change for Delete {
 
     fn select<'a>(&self, of: &Context<'a, Counts>) -> Result<Batches<'a>, Failure> {
         if self.force {
-            return Ok(of.batches()?.roots().skipping_missing());
+            return Ok(of.batches()?.roots().skipping_missing().with_unbegun());
         }
         if of.chosen.asks_for(State::Running) {
             return Err(Failure::usage(
@@ -91,15 +94,26 @@ impl Change for Delete {
             ));
         }
         let ended = of.batches()?.roots().only(&ENDED);
-        Ok(ended.skipping_missing())
+        Ok(ended.skipping_missing().with_unbegun())
     }
 
     fn refuse(&self, row: &Row) -> Result<(), Failure> {
+        if let Some(parent) = &row.parent {
+            return Err(Failure::usage(format!(
+                "instance `{}` is a sub-orchestration of `{parent}`; delete the instance without a parent, and it is deleted with it",
+                row.id
+            )));
+        }
         if !row.status.has_more() || self.force {
             return Ok(());
         }
+        let state = if row.is_unbegun {
+            "has not begun; delete"
+        } else {
+            "is running; cancel it first, or delete"
+        };
         Err(Failure::usage(format!(
-            "instance `{}` is running; cancel it first, or delete it with --force",
+            "instance `{}` {state} it with --force",
             row.id
         )))
     }

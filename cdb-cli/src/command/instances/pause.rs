@@ -2,6 +2,7 @@
 
 use cdb_provider::Extent;
 use clap::Args;
+use duroxide::providers::ProviderError;
 use futures::{StreamExt as _, stream};
 
 use super::change::{Change, Context};
@@ -41,7 +42,7 @@ impl Tree {
 
     /// Selects no sub-orchestrations beside their parents.
     fn select<'a>(&self, of: &Context<'a, Outcomes>) -> Result<Batches<'a>, Failure> {
-        let running = of.batches()?.only(&RUNNING);
+        let running = of.batches()?.only(&RUNNING).with_unbegun();
         Ok(if self.tree { running.roots() } else { running })
     }
 }
@@ -49,17 +50,33 @@ impl Tree {
 impl Change for Pause {
     const VERB: &'static str = "pause";
     const DONE: &'static str = "paused";
+    const SKIPS_REFUSED: bool = true;
     type Report = Outcomes;
 
     fn select<'a>(&self, of: &Context<'a, Outcomes>) -> Result<Batches<'a>, Failure> {
         self.tree.select(of)
     }
 
+    fn refuse(&self, row: &Row) -> Result<(), Failure> {
+        if row.status.has_more() {
+            return Ok(());
+        }
+        Err(Failure::finding(format!(
+            "instance `{}` has ended: {}",
+            row.id, row.status
+        )))
+    }
+
     async fn apply(&self, rows: Vec<Row>, to: &mut Context<'_, Outcomes>) -> Result<(), Failure> {
         let (provider, extent) = (&to.orchestrations.provider, self.tree.extent());
-        let pause = async |row: Row| provider.pause(&row.id, extent, to.by).await;
+        let pause = async |row: Row| (provider.pause(&row.id, extent, to.by).await, row);
         let mut all = stream::iter(rows).map(pause).buffer_unordered(CONCURRENT);
-        while let Some(paused) = all.next().await {
+        while let Some((paused, row)) = all.next().await {
+            if let (Some(before), false) = (&row.paused, has_changed(&row, &paused)) {
+                let Row { id, .. } = &row;
+                let says = format!("instance `{id}` is paused already, by {}", before.by);
+                to.report.unchanged.push(says);
+            }
             to.report.add(paused, to.chosen)?;
         }
         Ok(())
@@ -77,11 +94,21 @@ impl Change for Resume {
 
     async fn apply(&self, rows: Vec<Row>, to: &mut Context<'_, Outcomes>) -> Result<(), Failure> {
         let (provider, extent) = (&to.orchestrations.provider, self.tree.extent());
-        let resume = async |row: Row| provider.resume(&row.id, extent).await;
+        let resume = async |row: Row| (provider.resume(&row.id, extent).await, row);
         let mut all = stream::iter(rows).map(resume).buffer_unordered(CONCURRENT);
-        while let Some(resumed) = all.next().await {
+        while let Some((resumed, row)) = all.next().await {
+            if row.paused.is_none() && !has_changed(&row, &resumed) {
+                let says = format!("instance `{}` is not paused", row.id);
+                to.report.unchanged.push(says);
+            }
             to.report.add(resumed, to.chosen)?;
         }
         Ok(())
     }
+}
+
+/// Returns whether the instance is among those that were changed, or may be.
+fn has_changed(row: &Row, changed: &Result<Vec<String>, ProviderError>) -> bool {
+    let changed = changed.as_ref();
+    changed.map_or(true, |changed| changed.contains(&row.id))
 }

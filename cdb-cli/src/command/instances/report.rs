@@ -44,9 +44,23 @@ pub(super) struct Counts {
     executions: u64,
     events: u64,
     pub(super) messages: u64,
+    /// The paused ones among the cancelled instances.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) paused: u64,
+    /// Those that have not begun.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(super) unbegun: u64,
     /// The instances that had ended or were deleted before, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refused: Vec<String>,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference to the field"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The instances that have a new course, and those that have none.
@@ -64,6 +78,9 @@ pub(super) struct Outcomes {
     /// The ids of the instances that were started.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) started: Vec<String>,
+    /// The instances that were in the wanted state already, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) unchanged: Vec<String>,
     /// The instances that could not be changed, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) refused: Vec<String>,
@@ -155,6 +172,19 @@ impl fmt::Display for Counts {
         if self.action == CANCELLED {
             f.write_str("; an instance ends at its next turn")?;
         }
+        match (self.paused, self.instances) {
+            (0, _) => {}
+            (1, 1) => f.write_str("; it is paused, so `resume` it first")?,
+            (some, _) => write!(f, "; {some} of them are paused, so `resume` them first")?,
+        }
+        match (self.unbegun, self.instances) {
+            (0, _) => {}
+            (1, 1) => f.write_str("; it has not begun, and `delete --force` removes it at once")?,
+            (some, _) => write!(
+                f,
+                "; {some} of them have not begun, and `delete --force` removes these at once"
+            )?,
+        }
         if self.executions + self.events > 0 {
             let executions = counted(self.executions, "execution");
             let events = counted(self.events, "event");
@@ -181,6 +211,8 @@ impl fmt::Display for Outcomes {
                 }
             }
         }
+        let mut unchanged = self.unchanged.iter();
+        unchanged.try_for_each(|unchanged| write!(f, "\n{unchanged}"))?;
         write_refused(f, self.action, &self.refused)
     }
 }

@@ -81,10 +81,21 @@ impl fmt::Display for Forked<'_> {
 impl Change for Rewind {
     const VERB: &'static str = "rewind";
     const DONE: &'static str = "rewound";
+    const SKIPS_REFUSED: bool = true;
     type Report = Outcomes;
 
     fn select<'a>(&self, of: &Context<'a, Outcomes>) -> Result<Batches<'a>, Failure> {
         Ok(of.batches()?.roots().only(&[Status::Failed]))
+    }
+
+    fn refuse(&self, row: &Row) -> Result<(), Failure> {
+        if row.status.has_more() || row.status == Status::Failed {
+            return Ok(());
+        }
+        Err(Failure::finding(format!(
+            "instance `{}` is {}; only failed instances are rewound",
+            row.id, row.status
+        )))
     }
 
     async fn describe(

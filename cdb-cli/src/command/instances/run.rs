@@ -16,6 +16,7 @@ use crate::orchestrations::Orchestrations;
 use crate::output::Console;
 use crate::time::{parse_span, span};
 use crate::view::instances::Row;
+use crate::view::waits::Awaited;
 use crate::view::{detail, history, waits};
 
 /// The time between two reads of `watch`.
@@ -93,6 +94,11 @@ impl Start {
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
         let (id, name, input) = (&*self.instance, &*self.orchestration, &*self.input);
+        if id.is_empty() {
+            return Err(Failure::usage(
+                "the instance id is empty; choose another id",
+            ));
+        }
         if orchestrations.is_known(id).await? {
             return Err(Failure::usage(format!(
                 "instance `{id}` exists or is queued; choose another id"
@@ -205,12 +211,8 @@ impl Raise {
         // The event of an instance that does not exist would stay in the queue.
         let running = orchestrations.running(&self.instance).await?;
         let awaited = waits::read(orchestrations, &running).await?;
-        if let Some(waits) = awaited.unless_awaited(&self.event).filter(|_| !self.queue) {
-            console.remark(&format!(
-                "instance `{}` does not wait for an event `{}` now; {waits}. duroxide drops an event that nothing waits for; use --queue \
-                 if the orchestration dequeues it",
-                self.instance, self.event
-            ))?;
+        if let Some(remark) = self.mismatch(&awaited)? {
+            console.remark(&remark)?;
         }
         if self.options.dry_run {
             let row = Row::of(orchestrations.readable(running));
@@ -233,6 +235,40 @@ impl Raise {
         (raised.instances, raised.messages) = (1, 1);
         console.answer(&raised)?;
         Ok(Exit::Ok)
+    }
+}
+
+impl Raise {
+    /// Returns a remark if the instance does not wait for an event of this kind and name.
+    ///
+    /// # Errors
+    /// When it waits for a queued event of this name: one that is raised would be lost.
+    fn mismatch(&self, awaited: &Awaited) -> Result<Option<String>, Failure> {
+        let Self {
+            instance, event, ..
+        } = self;
+        let awaits = |is_queue| awaited.awaits(event, is_queue);
+        if awaits(self.queue) {
+            return Ok(None);
+        }
+        if self.queue {
+            return Ok(awaits(false).then(|| {
+                format!(
+                    "instance `{instance}` waits for an event `{event}` that is raised; one that is queued is kept until the orchestration \
+                     dequeues it: leave out --queue"
+                )
+            }));
+        }
+        if awaits(true) {
+            return Err(Failure::usage(format!(
+                "instance `{instance}` waits for the queue `{event}`, and duroxide would drop an event that is raised; use --queue"
+            )));
+        }
+        let waits = awaited.described();
+        Ok(Some(format!(
+            "instance `{instance}` does not wait for an event `{event}` now; {waits}. duroxide drops an event that nothing waits for; use --queue \
+             if the orchestration dequeues it"
+        )))
     }
 }
 

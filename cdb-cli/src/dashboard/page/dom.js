@@ -108,7 +108,7 @@ export const state = (text, words = text) => h("span", { class: `state ${/held$/
 // Between two executions, an instance is running.
 export const runs = (instance) => instance.status === "Running" || instance.status === "ContinuedAsNew";
 
-const WAITS = { busy: "busy", runtime: "waits for a runtime", worker: "waits for a worker:", event: "event", timer: "timer", activity: "activity", subOrchestration: "sub-orchestration" };
+const WAITS = { busy: "busy", runtime: "waits for a runtime", worker: "waits for a worker:", limit: "waits for the limit", event: "event", queue: "queue", timer: "timer", activity: "activity", subOrchestration: "sub-orchestration" };
 
 // The state of an instance in a list: of a running one, what it waits for; of a failed one, with its error.
 export function standing(instance, now) {
@@ -116,9 +116,9 @@ export function standing(instance, now) {
   if (error) return [state(instance.state), h("div", { class: "cut", title: error }, error)];
   // The state says what an operator or other code must do.
   if (!waitsFor || waitsFor.kind === "paused" || waitsFor.kind === "held") return state(instance.state);
-  const { kind, name, dueAt, others } = waitsFor;
+  const { kind, name, limit, dueAt, others } = waitsFor;
   const when = dueAt && (dueAt > now ? `in ${span(dueAt - now)}` : "due");
-  const words = [WAITS[kind], name, when, others && `+${others}`].filter(Boolean).join(" ");
+  const words = [WAITS[kind], limit && `${limit}:`, name, when, others && `+${others}`].filter(Boolean).join(" ");
   const unserved = kind === "runtime" || kind === "worker";
   return h("span", { class: `state ${unserved ? "late" : "Running"}`, title: others && `and ${count(others, "other wait")}` }, words);
 }

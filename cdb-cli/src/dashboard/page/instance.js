@@ -103,7 +103,7 @@ function waits(detail, now) {
   const what = (wait) => (wait.dueAt ? ["fires at ", time(wait.dueAt), wait.dueAt > now ? `, in ${span(wait.dueAt - now)}` : ""] : [wait.name, wait.instance && [" ", h("a", { href: to(wait.instance) }, wait.instance)]]);
   const queuedAt = (wait) => wait.kind === "activity" && detail.activities.find((activity) => activity.event === wait.event);
   const started = (activity) => (activity.lockedUntil ? " runs" : h("span", { class: now - activity.dueAt > 60000 && "late" }, activity.limits ? ` waits for the limit ${activity.limits.map((limit) => `${limit.key}: ${limit.limit}`).join("; ")}` : " waits for a worker"));
-  const row = (wait) => h("tr", {}, h("td", {}, kinds[wait.kind]), h("td", { class: "text" }, what(wait), queuedAt(wait) && started(queuedAt(wait))), h("td", {}, span(now - wait.since)));
+  const row = (wait) => h("tr", {}, h("td", {}, wait.queue ? "queue" : kinds[wait.kind]), h("td", { class: "text" }, what(wait), queuedAt(wait) && started(queuedAt(wait))), h("td", {}, span(now - wait.since)));
   return [h("h3", {}, "Waits for"), table("What ends the current wait of the orchestration.", ["Kind", "What", "For"], detail.waits.map(row))];
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use cdb_model::{Document, Timestamp};
@@ -122,6 +123,12 @@ pub enum Priority {
 }
 
 impl Rule {
+    /// The rates that a rule may have, in starts per second. Permits count thousandths.
+    pub const RATES: RangeInclusive<f64> = 0.001..=1_000_000.0;
+
+    /// The weights that a rule may have.
+    pub const WEIGHTS: RangeInclusive<u32> = 1..=1_000;
+
     /// Creates a rule without a limit.
     pub fn new(select: Selector) -> Self {
         Self {
@@ -172,17 +179,19 @@ impl Rule {
     pub fn check(&self) -> Result<(), RuleError> {
         let select = &self.select;
         if let Some(weight) = self.weight
-            && !(1..=MAX_WEIGHT).contains(&weight)
+            && !Self::WEIGHTS.contains(&weight)
         {
+            let (least, most) = (Self::WEIGHTS.start(), Self::WEIGHTS.end());
             return Err(RuleError(format!(
-                "the weight of `{select}` is {weight}; use 1 to {MAX_WEIGHT}"
+                "the weight of `{select}` is {weight}; use {least} to {most}"
             )));
         }
         if let Some(rate) = self.starts_per_second
-            && !(MIN_RATE..=MAX_RATE).contains(&rate)
+            && !Self::RATES.contains(&rate)
         {
+            let (least, most) = (Self::RATES.start(), Self::RATES.end());
             return Err(RuleError(format!(
-                "`{select}` may start {rate} in a second; use {MIN_RATE} to {MAX_RATE}, or a rule that lets 0 run"
+                "`{select}` may start {rate} in a second; use {least} to {most}, or a rule that lets 0 run"
             )));
         }
         let Self {
@@ -218,9 +227,7 @@ impl Rule {
     /// one.
     pub(crate) fn of_turns(&self) -> Option<Self> {
         let is_ordered = self.weight.is_some() || self.priority.is_some();
-        let running = self
-            .running
-            .filter(|most| *most == 0 && self.select.is_of_instances());
+        let running = self.running.filter(|_| self.keeps_from_beginning());
         let concerns = self.select.is_of_turns() && (is_ordered || running.is_some());
         concerns.then(|| Self {
             running,
@@ -229,18 +236,17 @@ impl Rule {
         })
     }
 
+    /// Returns whether the rule keeps new instances from beginning: it lets 0 run of labels of instances. Instances
+    /// that have begun receive their messages.
+    pub fn keeps_from_beginning(&self) -> bool {
+        self.running == Some(0) && self.select.is_of_instances()
+    }
+
     /// Returns whether the rule limits what runs or starts, so that runtimes need permits.
     pub fn is_cap(&self) -> bool {
         self.running.is_some() || self.starts_per_second.is_some()
     }
 }
-
-/// The largest weight.
-const MAX_WEIGHT: u32 = 1_000;
-
-/// The lowest and the highest rate, in starts per second. Permits count thousandths.
-const MIN_RATE: f64 = 0.001;
-const MAX_RATE: f64 = 1_000_000.0;
 
 /// Why a rule is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
