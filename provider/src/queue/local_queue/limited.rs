@@ -170,8 +170,8 @@ impl<W: Work> Queue<W> {
     }
 
     /// Returns whether this process has permits of any key.
-    pub(crate) fn has_permits(&mut self) -> bool {
-        self.limiter.runtime().has_permits()
+    pub(crate) fn has_permits(&self) -> bool {
+        self.limiter.has_permits()
     }
 
     /// Notes a lease that has ended.

@@ -319,6 +319,11 @@ impl<K: Clone> Limiter<K> {
         &mut self.runtime
     }
 
+    /// Returns whether this process has permits of any key.
+    pub(super) fn has_permits(&self) -> bool {
+        self.runtime.has_permits()
+    }
+
     /// Forgets the keys that were not in use for long.
     pub(super) fn forget_unused(&mut self, now: Instant) {
         self.runtime.forget_unused(self.time(now));
