@@ -92,7 +92,7 @@ pub struct Record {
     pub(crate) calls: Vec<Call>,
     /// Notes and their instances.
     pub(crate) notes: BTreeSet<(String, String)>,
-    /// Whether a file ends with the note that everything has come to rest.
+    /// Whether a file has the note that everything has come to rest. Polls may follow.
     pub(crate) rest: bool,
     /// Files whose last line is incomplete.
     pub(crate) cut: usize,
@@ -174,7 +174,7 @@ impl Record {
             let at = || format!("{name}:{}", number + 1);
             let line: Line =
                 serde_json::from_str(text).map_err(|error| format!("{}: {error}", at()))?;
-            rest = line.note.as_deref() == Some("rest");
+            rest |= line.note.as_deref() == Some("rest");
             let line_number = (file, number + 1);
             self.line(line, line_number, &mut open)
                 .map_err(|error| format!("{}: {error}", at()))?;

@@ -1,1 +1,523 @@
+//! Sound histories: a store that keeps all promises, with processes that crash, answers that are lost
+//! and locks that are taken over.
 
+use serde_json::{Value, json};
+
+use crate::history::{ROOT, State, hash};
+use crate::tests::Text;
+
+/// A generator of random numbers (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((mixed ^ (mixed >> 31)) >> 33).unwrap_or(0) % end
+    }
+}
+
+#[derive(Clone, Default)]
+struct Instance {
+    execution: u64,
+    history: Vec<Value>,
+    /// Number, time from which on it is visible, message.
+    messages: Vec<(u64, u64, Value)>,
+    lock: Option<u64>,
+    parent: Value,
+    ended: bool,
+}
+
+#[derive(Clone)]
+struct Holder {
+    process: usize,
+    token: u64,
+    instance: usize,
+    execution: u64,
+    history: Vec<Value>,
+    messages: Vec<(u64, u64, Value)>,
+}
+
+#[derive(Clone)]
+struct Activity {
+    item: Value,
+    lock: Option<u64>,
+    done: bool,
+}
+
+/// A promise that the store breaks now and then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    LosesEvents,
+    DoublesEvents,
+    AcceptsFormerHolders,
+    FiresEarly,
+}
+
+/// A run of the store.
+pub(crate) struct Sound {
+    pub(crate) text: Text,
+    random: Random,
+    instances: Vec<Instance>,
+    activities: Vec<Activity>,
+    holders: Vec<Holder>,
+    workers: Vec<(usize, u64, usize)>,
+    lists: [Vec<String>; 3],
+    next: u64,
+    token: u64,
+    entry: u64,
+    calm: bool,
+    fault: Option<Fault>,
+}
+
+/// Whether a call takes effect, and what its caller is told.
+type Fate = (bool, Option<&'static str>);
+
+fn digest(history: &[Value]) -> State {
+    let hashes = history
+        .iter()
+        .map(|event| event["hash"].as_str().unwrap_or_default());
+    hashes.fold(ROOT, State::then)
+}
+
+fn name(instance: usize) -> String {
+    format!("i{instance}")
+}
+
+impl Sound {
+    /// Makes a history of about so many calls.
+    pub(crate) fn run(seed: u64, calls: u64, fault: Option<Fault>) -> String {
+        let mut run = Self {
+            text: Text::new(&["client", "a", "b", "c"]),
+            random: Random(seed),
+            instances: Vec::new(),
+            activities: Vec::new(),
+            holders: Vec::new(),
+            workers: Vec::new(),
+            lists: Default::default(),
+            next: 0,
+            token: 0,
+            entry: 0,
+            calm: false,
+            fault,
+        };
+        while run.text.calls < calls {
+            run.step();
+        }
+        run.calm = true;
+        while run.instances.iter().any(|instance| !instance.ended) {
+            run.turn();
+            run.work();
+            run.text.pass();
+        }
+        run.text.note("rest");
+        run.text.lines
+    }
+
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn fate(&mut self) -> Fate {
+        let outcome = if self.calm { 9 } else { self.random.below(20) };
+        match outcome {
+            0 => (true, Some("unknown")),
+            1 => (false, Some("unknown")),
+            2 => (true, None),
+            3 => (false, None),
+            4 => (true, Some("none")),
+            5 => (false, Some("definite")),
+            _ => (true, Some("ok")),
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.below(12) {
+            0 => drop(self.start(Value::Null)),
+            1 | 2 => self.event(),
+            3..=6 => self.turn(),
+            7 | 8 => self.work(),
+            9 => self.look(),
+            10 => self.transaction(),
+            _ => self.effects(),
+        }
+    }
+
+    /// Starts an instance, at once for a parent, or by a call that is repeated until it succeeds.
+    fn start(&mut self, parent: Value) -> usize {
+        let instance = self.instances.len();
+        let begin = json!({"StartOrchestration": {"instance": name(instance), "parent_instance": parent[0]}});
+        self.instances.push(Instance {
+            execution: 1,
+            parent: parent.clone(),
+            ..Instance::default()
+        });
+        if parent.is_null() {
+            loop {
+                let (effect, told) = self.fate();
+                if effect {
+                    let number = self.number();
+                    self.instances[instance]
+                        .messages
+                        .push((number, 0, begin.clone()));
+                }
+                self.text.done(
+                    0,
+                    "enqueue_for_orchestrator",
+                    json!({"item": begin}),
+                    told,
+                    &Value::Null,
+                );
+                if told == Some("ok") {
+                    break;
+                }
+            }
+        } else {
+            let number = self.number();
+            self.instances[instance].messages.push((number, 0, begin));
+        }
+        instance
+    }
+
+    fn event(&mut self) {
+        if self.instances.is_empty() {
+            return;
+        }
+        let (to, number) = (self.random.below(self.instances.len()), self.number());
+        let kind = ["QueueMessage", "ExternalRaised"][self.random.below(2)];
+        let item = json!({kind: {"instance": name(to), "name": "q", "data": number.to_string()}});
+        let (mut effect, told) = self.fate();
+        effect &= self.fault != Some(Fault::LosesEvents) || self.random.below(5) > 0;
+        let times = if self.fault == Some(Fault::DoublesEvents) {
+            2
+        } else {
+            1
+        };
+        for _ in 0..usize::from(effect) * times {
+            self.instances[to].messages.push((number, 0, item.clone()));
+        }
+        self.text.done(
+            0,
+            "enqueue_for_orchestrator",
+            json!({"item": item}),
+            told,
+            &Value::Null,
+        );
+    }
+
+    /// Fetches a turn, or commits one.
+    fn turn(&mut self) {
+        if !self.holders.is_empty() && self.random.below(3) > 0 {
+            let holder = self.random.below(self.holders.len());
+            let holder = self.holders.swap_remove(holder);
+            return self.commit(&holder);
+        }
+        let now = self.text.wall();
+        let takes_over = self.calm || self.random.below(10) == 0;
+        let due = self.instances.iter().enumerate().filter(|(_, it)| {
+            (takes_over || it.lock.is_none()) && it.messages.iter().any(|message| message.1 <= now)
+        });
+        let due: Vec<usize> = due.map(|(at, _)| at).collect();
+        if due.is_empty() {
+            return;
+        }
+        let instance = due[self.random.below(due.len())];
+        let (process, token) = (1 + self.random.below(3), self.number());
+        let it = &mut self.instances[instance];
+        it.lock = Some(token);
+        let messages = it
+            .messages
+            .iter()
+            .filter(|message| message.1 <= now)
+            .cloned()
+            .collect();
+        let holder = Holder {
+            process,
+            token,
+            instance,
+            execution: it.execution,
+            history: it.history.clone(),
+            messages,
+        };
+        let state = digest(&holder.history);
+        let messages: Vec<&Value> = holder.messages.iter().map(|it| &it.2).collect();
+        let result = json!({
+            "instance": name(instance), "token": token.to_string(), "execution_id": holder.execution,
+            "history": {"events": state.events, "hash": state.digest(), "last": holder.history.last()},
+            "messages": messages,
+        });
+        self.text.done(
+            process,
+            "fetch_orchestration_item",
+            Value::Null,
+            Some("ok"),
+            &result,
+        );
+        self.holders.push(holder);
+    }
+
+    fn commit(&mut self, holder: &Holder) {
+        let Holder {
+            instance, token, ..
+        } = *holder;
+        let (mut execution, mut history) = (holder.execution, holder.history.clone());
+        let ended = history.last().is_some_and(crate::history::is_end);
+        let next = holder
+            .messages
+            .iter()
+            .any(|it| it.2.get("ContinueAsNew").is_some());
+        if next {
+            (execution, history) = (execution + 1, Vec::new());
+        }
+        let before = history.len();
+        let mut event = |kind: &str, source: u64, more: Value| {
+            let mut event =
+                json!({"type": kind, "event_id": history.len() + 1, "execution_id": execution});
+            event["source_event_id"] = json!((source > 0).then_some(source));
+            let fields = more.as_object().cloned().unwrap_or_default();
+            event.as_object_mut().unwrap().extend(fields);
+            // Two commits never have equal events.
+            event["hash"] = json!(format!("{:016x}", hash(token, &event.to_string())));
+            history.push(event);
+        };
+        let (mut messages, mut activities, mut child) = (Vec::new(), Vec::new(), false);
+        let me = name(instance);
+        if (before == 0 || next) && !ended | next {
+            event(
+                "OrchestrationStarted",
+                0,
+                json!({"carry_forward_events": null}),
+            );
+            event("ActivityScheduled", 0, json!({}));
+            let fire = self.text.wall() + 50;
+            event("TimerCreated", 0, json!({"fire_at_ms": fire}));
+            let at = json!({"instance": me, "execution_id": execution, "id": 2});
+            activities.push(json!({"ActivityExecute": at}));
+            messages.push(json!({"TimerFired": {"instance": me, "id": 3, "fire_at_ms": fire}}));
+            child =
+                self.instances[instance].parent.is_null() && execution == 1 && instance % 4 == 0;
+            if child {
+                event("SubOrchestrationScheduled", 0, json!({}));
+            }
+        }
+        if !ended || next {
+            for (_, _, message) in &holder.messages {
+                let (kind, it) = message.as_object().unwrap().iter().next().unwrap();
+                match &**kind {
+                    "ActivityCompleted" => event(kind, 2, json!({"result": it["result"]})),
+                    "TimerFired" => event(kind, 3, json!({})),
+                    "SubOrchCompleted" => {
+                        event(
+                            "SubOrchestrationCompleted",
+                            4,
+                            json!({"result": it["result"]}),
+                        );
+                    }
+                    "QueueMessage" => event("ExternalEventPersistent", 0, it.clone()),
+                    "ExternalRaised" => event("ExternalEvent", 0, it.clone()),
+                    _ => {}
+                }
+            }
+        }
+        let has = |kind: &str| history.iter().any(|event| event["type"] == kind);
+        let waits = has("SubOrchestrationScheduled") && !has("SubOrchestrationCompleted");
+        let mut closes = false;
+        if (!ended || next) && has("ActivityCompleted") && has("TimerFired") && !waits {
+            let mut end =
+                json!({"event_id": history.len() + 1, "execution_id": execution, "output": me});
+            closes = execution > 1 || instance % 3 > 0;
+            end["type"] = json!(if closes {
+                "OrchestrationCompleted"
+            } else {
+                "OrchestrationContinuedAsNew"
+            });
+            end["hash"] = json!(format!("{:016x}", hash(token, &end.to_string())));
+            history.push(end);
+            let parent = &self.instances[instance].parent;
+            if !closes {
+                messages
+                    .push(json!({"ContinueAsNew": {"instance": me, "carry_forward_events": []}}));
+            } else if !parent.is_null() {
+                messages.push(json!({"SubOrchCompleted": {"parent_instance": parent[0],
+                    "parent_execution_id": parent[1], "parent_id": 4, "result": me}}));
+            }
+        }
+        let args = json!({"token": token.to_string(), "execution_id": execution,
+            "events": history[before..], "activities": activities, "messages": messages});
+        let mut again = true;
+        let mut taken = false;
+        while again {
+            let (mut effect, mut told) = self.fate();
+            let accepts = self.fault == Some(Fault::AcceptsFormerHolders);
+            let is_held = accepts || self.instances[instance].lock == Some(token);
+            effect &= is_held && !taken;
+            let refused = !is_held && !taken;
+            if refused || !effect && !taken && told == Some("ok") {
+                told = told.map(|_| "definite");
+            }
+            self.text.done(
+                holder.process,
+                "ack_orchestration_item",
+                args.clone(),
+                told,
+                &Value::Null,
+            );
+            taken |= effect;
+            if effect {
+                let it = &mut self.instances[instance];
+                (it.lock, it.execution) = (None, execution);
+                it.history.clone_from(&history);
+                it.ended |= closes;
+                it.messages
+                    .retain(|message| holder.messages.iter().all(|one| one.0 != message.0));
+                let items = activities.drain(..);
+                self.activities.extend(items.map(|item| Activity {
+                    item,
+                    lock: None,
+                    done: false,
+                }));
+                for message in std::mem::take(&mut messages) {
+                    self.send(&message);
+                }
+                if child {
+                    self.start(json!([me, 1]));
+                }
+            }
+            again = told == Some("unknown");
+        }
+    }
+
+    fn send(&mut self, message: &Value) {
+        let (_, it) = message.as_object().unwrap().iter().next().unwrap();
+        let to = it["instance"]
+            .as_str()
+            .or(it["parent_instance"].as_str())
+            .unwrap();
+        let (to, number): (usize, u64) = (to[1..].parse().unwrap(), self.number());
+        let from = it["fire_at_ms"].as_u64().unwrap_or(0);
+        let from = if self.fault == Some(Fault::FiresEarly) {
+            0
+        } else {
+            from
+        };
+        self.instances[to]
+            .messages
+            .push((number, from, message.clone()));
+    }
+
+    /// Fetches an activity, or ends one.
+    fn work(&mut self) {
+        if !self.workers.is_empty() && self.random.below(3) > 0 {
+            let at = self.random.below(self.workers.len());
+            let (process, token, activity) = self.workers.swap_remove(at);
+            let it = &self.activities[activity];
+            let is_held = it.lock == Some(token) && !it.done;
+            let is_held = is_held || self.fault == Some(Fault::AcceptsFormerHolders);
+            let (effect, told) = self.fate();
+            let mut end = self.activities[activity].item["ActivityExecute"].clone();
+            end["result"] = json!(token.to_string());
+            let completion = json!({"ActivityCompleted": end});
+            let told = if is_held {
+                told
+            } else {
+                told.map(|_| "definite")
+            };
+            let args = json!({"token": token.to_string(), "completion": completion});
+            self.text
+                .done(process, "ack_work_item", args, told, &Value::Null);
+            if effect && is_held {
+                self.activities[activity].done = true;
+                self.send(&completion);
+            }
+            return;
+        }
+        let takes_over = self.calm || self.random.below(10) == 0;
+        let due = self.activities.iter().enumerate();
+        let due = due.filter(|(_, it)| !it.done && (takes_over || it.lock.is_none()));
+        let due: Vec<usize> = due.map(|(at, _)| at).collect();
+        if due.is_empty() {
+            return;
+        }
+        let activity = due[self.random.below(due.len())];
+        let (process, token) = (1 + self.random.below(3), self.number());
+        self.activities[activity].lock = Some(token);
+        let result = json!({"item": self.activities[activity].item, "token": token.to_string()});
+        self.text
+            .done(process, "fetch_work_item", Value::Null, Some("ok"), &result);
+        self.workers.push((process, token, activity));
+    }
+
+    fn look(&mut self) {
+        if self.instances.is_empty() {
+            return;
+        }
+        let instance = self.random.below(self.instances.len());
+        let history = &self.instances[instance].history;
+        let state = digest(history);
+        let result =
+            json!({"events": state.events, "hash": state.digest(), "last": history.last()});
+        let args = json!({"instance": name(instance), "execution_id": null});
+        self.text.done(0, "read", args, Some("ok"), &result);
+    }
+
+    fn transaction(&mut self) {
+        let (mut uses, mut reads) = (Vec::new(), Vec::new());
+        let (effect, told) = self.fate();
+        for document in 0..1 + self.random.below(3) {
+            if self.random.below(2) == 0 {
+                uses.push(json!({"read": name(document)}));
+                reads.push(self.lists[document].clone());
+            } else {
+                let value = self.number().to_string();
+                uses.push(json!({"append": [name(document), value]}));
+                if effect {
+                    self.lists[document].push(value);
+                }
+            }
+        }
+        let result = if told == Some("ok") {
+            json!(reads)
+        } else {
+            Value::Null
+        };
+        self.text.done(1, "transaction", json!(uses), told, &result);
+    }
+
+    /// A message, a stream and a lease. A handler runs again until its effect is known.
+    fn effects(&mut self) {
+        let id = self.number().to_string();
+        let process = 1 + self.random.below(3);
+        self.token += 1;
+        let lease = json!({"document": "d"});
+        self.text.done(
+            process,
+            "lease-acquire",
+            lease,
+            Some("ok"),
+            &json!({"token": self.token}),
+        );
+        let (_, told) = self.fate();
+        let write = json!({"document": "d", "token": self.token});
+        self.text
+            .done(process, "lease-write", write, told, &Value::Null);
+        if self.token > 1 {
+            let late = json!({"document": "d", "token": self.token - 1});
+            self.text
+                .done(process, "lease-write", late, Some("definite"), &Value::Null);
+        }
+        self.entry += 1;
+        loop {
+            let (effect, told) = self.fate();
+            let message = json!({"receiver": "r", "id": id});
+            self.text
+                .done(process, "message", message, told, &Value::Null);
+            let entry = json!({"stream": "s", "number": self.entry});
+            self.text.done(process, "entry", entry, told, &Value::Null);
+            if effect {
+                return;
+            }
+        }
+    }
+}
