@@ -74,6 +74,11 @@ impl<'a> Turn<'a> {
         self.acks.iter().any(|ack| ack.is_sure())
     }
 
+    /// Returns whether its caller was told that it is refused.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.acks.iter().all(|ack| ack.outcome == Outcome::Definite)
+    }
+
     /// Returns the call that answered, or the last one without an answer.
     pub(crate) fn ack(&self) -> &'a Call {
         let sure = self.acks.iter().find(|ack| ack.is_sure());
@@ -354,6 +359,12 @@ impl<'a> History<'a> {
         turns.flat_map(|turn| turn.events.iter().map(move |event| (event, turn)))
     }
 
+    /// Returns all committed turns with events.
+    pub(crate) fn committed(&self) -> impl Iterator<Item = &Turn<'a>> {
+        let paths = self.executions.values().flatten().flat_map(|it| &it.path);
+        paths.map(|index| &self.turns[*index])
+    }
+
     /// Returns the executions of an instance.
     pub(crate) fn of_instance(
         &self,
@@ -397,7 +408,7 @@ impl<'a> History<'a> {
         });
         calls.chain(acks).filter_map(move |(item, call)| {
             let item = item.get(kind)?;
-            (call.outcome != Outcome::Definite).then_some((item, call, call.is_sure()))
+            (!call.is_refused()).then_some((item, call, call.is_sure()))
         })
     }
 }

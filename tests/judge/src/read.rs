@@ -76,8 +76,11 @@ impl Call {
         self.outcome == Outcome::Ok
     }
 
+    /// Returns whether the call has no effect. A refused commit may have been processed before: duroxide
+    /// calls that an invalid lock token (`providers/error.rs`), and docs/liveness.md lets a commit go on
+    /// without its dispatcher.
     pub(crate) fn is_refused(&self) -> bool {
-        self.outcome == Outcome::Definite
+        self.outcome == Outcome::Definite && !self.op.starts_with("ack_")
     }
 
     pub(crate) fn text(&self, field: &str) -> &str {

@@ -16,6 +16,8 @@ pub struct Verdict {
     pub skipped: Vec<&'static str>,
     turns: usize,
     executions: usize,
+    /// Commits that were refused and took effect.
+    refused: usize,
 }
 
 /// Judges a record.
@@ -36,8 +38,9 @@ pub fn judge(record: &Record) -> Verdict {
     Verdict {
         anomalies,
         skipped,
-        turns: history.turns.len(),
+        turns: history.committed().count(),
         executions: history.executions.len(),
+        refused: history.committed().filter(|turn| turn.is_refused()).count(),
     }
 }
 
@@ -73,10 +76,11 @@ impl Verdict {
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
-            "{} calls, {} turns, {} executions, {} incomplete lines, {} anomalies",
+            "{} calls, {} turns, {} executions, {} refused commits that took effect, {} incomplete lines, {} anomalies",
             record.calls.len(),
             self.turns,
             self.executions,
+            self.refused,
             record.cut,
             self.anomalies.len()
         );

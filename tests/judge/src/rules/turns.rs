@@ -27,7 +27,9 @@ rule!(
 
 fn turns(history: &History<'_>, found: &mut Found) {
     let mut same: BTreeMap<(&str, u64, State), Vec<&Turn<'_>>> = BTreeMap::new();
-    for turn in history.turns.iter().filter(|turn| !turn.events.is_empty()) {
+    // After a refusal, the runtime tries to commit a failure under the same lock.
+    let turns = history.turns.iter().filter(|turn| !turn.is_refused());
+    for turn in turns.filter(|turn| !turn.events.is_empty()) {
         let (instance, execution) = (turn.instance, turn.execution);
         let ids = turn.events.iter().map(|event| event["event_id"].as_u64());
         if !ids.eq((turn.from.events + 1..).take(turn.events.len()).map(Some)) {
