@@ -217,14 +217,14 @@ impl<'a> History<'a> {
             let Some(fetch) = fetches.get(ack.text("token")) else {
                 continue; // reported by `locks`
             };
-            let fetched = &fetch.result;
-            let instance = fetched["instance"].as_str().unwrap_or_default();
+            let item = &fetch.result;
+            let instance = item["instance"].as_str().unwrap_or_default();
             let execution = ack.args["execution_id"].as_u64().unwrap_or_default();
-            let is_next = fetched["execution_id"].as_u64() != Some(execution);
+            let is_next = item["execution_id"].as_u64() != Some(execution);
             let from = if is_next {
                 Some(ROOT)
             } else {
-                State::read(&fetched["history"])
+                State::read(&item["history"])
             };
             let Some(from) = from.filter(|_| !self.left_out.contains(instance)) else {
                 continue;

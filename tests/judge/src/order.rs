@@ -3,34 +3,34 @@
 
 use std::collections::BTreeMap;
 
-use crate::read::{Moment, Record};
+use crate::read::{Call, Record};
 
-/// An effect with its rank: its place in an order that must agree with time.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ranked<'a, R> {
-    pub(crate) at: &'a Moment,
-    pub(crate) rank: R,
-}
+/// A call with its rank: its place in an order that must agree with time.
+pub(crate) type Ranked<'a, R> = (R, &'a Call);
 
-/// Returns for each later effect, given by its begin, an earlier one, given by its end, with a higher
-/// rank. Takes `n log n` time for each pair of files.
+/// Returns for each later call an earlier one that ended before it began, with a higher rank. Takes
+/// `n log n` time for each pair of files.
 pub(crate) fn passed<R: Ord + Copy>(
     record: &Record,
     earlier: &[Ranked<'_, R>],
     later: &[Ranked<'_, R>],
 ) -> Vec<(usize, usize)> {
     let mut files: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (index, one) in earlier.iter().enumerate() {
-        files.entry(one.at.file).or_default().push(index);
+    for (index, (_, call)) in earlier.iter().enumerate() {
+        if call.end.is_some() {
+            files.entry(call.begin.file).or_default().push(index);
+        }
     }
-    for file in files.values_mut() {
-        file.sort_by_key(|index| earlier[*index].at.line);
-    }
+    let ends_before = |index: usize, call: &Call| {
+        let end = earlier[index].1.end;
+        end.is_some_and(|end| record.is_before(&end, &call.begin))
+    };
     let highest: Vec<(Vec<usize>, Vec<usize>)> = files
         .into_values()
-        .map(|file| {
+        .map(|mut file| {
+            file.sort_by_key(|index| earlier[*index].1.end.map(|end| end.line));
             let best = file.iter().scan(file[0], |best, index| {
-                if earlier[*index].rank > earlier[*best].rank {
+                if earlier[*index].0 > earlier[*best].0 {
                     *best = *index;
                 }
                 Some(*best)
@@ -40,12 +40,11 @@ pub(crate) fn passed<R: Ord + Copy>(
         })
         .collect();
     let mut found = Vec::new();
-    for (index, one) in later.iter().enumerate() {
+    for (index, (rank, call)) in later.iter().enumerate() {
         let pair = highest.iter().find_map(|(file, best)| {
-            let ended = file.partition_point(|it| record.is_before(earlier[*it].at, one.at));
+            let ended = file.partition_point(|it| ends_before(*it, call));
             let before = best[ended.checked_sub(1)?];
-            let (at, rank) = (earlier[before].at, earlier[before].rank);
-            (rank > one.rank && record.is_before(at, one.at)).then_some((before, index))
+            (earlier[before].0 > *rank && ends_before(before, call)).then_some((before, index))
         });
         found.extend(pair);
     }

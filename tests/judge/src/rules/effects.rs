@@ -29,7 +29,7 @@ rule!(
 );
 rule!(Messages, "messages", "A message has one effect", messages);
 
-type Uses<'a> = Vec<(&'a Call, u64)>;
+type Uses<'a> = Vec<Ranked<'a, u64>>;
 
 fn leases(history: &History<'_>, found: &mut Found) {
     let mut leases: BTreeMap<&str, (Uses<'_>, Uses<'_>)> = BTreeMap::new();
@@ -41,44 +41,33 @@ fn leases(history: &History<'_>, found: &mut Found) {
                     .entry(call.text("document"))
                     .or_default()
                     .0
-                    .push((call, token));
+                    .push((token, call));
             }
             ("lease-write" | "lease-release", Some(token)) => {
                 leases
                     .entry(call.text("document"))
                     .or_default()
                     .1
-                    .push((call, token));
+                    .push((token, call));
             }
             _ => {}
         }
     }
     for (document, (acquired, writes)) in leases {
         let mut holders: BTreeMap<u64, &Call> = BTreeMap::new();
-        for (call, token) in &acquired {
+        for (token, call) in &acquired {
             if let Some(other) = holders.insert(*token, call) {
                 let text = format!("two holders of `{document}` have token {token}");
                 found.calls(text, &[other, call]);
             }
         }
-        let all: Vec<_> = acquired.iter().chain(&writes).collect();
-        let ends = all.iter().filter_map(|(call, rank)| {
-            Some(Ranked {
-                at: call.end.as_ref()?,
-                rank: *rank,
-            })
-        });
-        let begins = all.iter().map(|(call, rank)| Ranked {
-            at: &call.begin,
-            rank: *rank,
-        });
-        let (ends, begins): (Vec<_>, Vec<_>) = (ends.collect(), begins.collect());
-        for (one, other) in passed(history.record, &ends, &begins) {
+        let all: Vec<_> = acquired.iter().chain(&writes).copied().collect();
+        for (one, other) in passed(history.record, &all, &all) {
             let text = format!(
                 "`{document}`: token {} took effect after token {}",
-                all[other].1, all[one].1
+                all[other].0, all[one].0
             );
-            found.calls(text, &[all[one].0, all[other].0]);
+            found.calls(text, &[all[one].1, all[other].1]);
         }
     }
 }
@@ -91,16 +80,17 @@ fn handled<'a>(history: &History<'a>) -> BTreeMap<&'a str, Uses<'a>> {
         streams
             .entry(call.text("stream"))
             .or_default()
-            .push((call, number));
+            .push((number, call));
     }
     streams
 }
 
 fn streams(history: &History<'_>, found: &mut Found) {
     for (stream, all) in handled(history) {
-        let sure: Vec<_> = all.iter().filter(|(call, _)| call.is_sure()).collect();
+        let sure = all.iter().filter(|(_, call)| call.is_sure()).copied();
+        let sure: Vec<_> = sure.collect();
         let mut once: BTreeMap<u64, &Call> = BTreeMap::new();
-        for (call, number) in &sure {
+        for (number, call) in &sure {
             if let Some(other) = once.insert(*number, call) {
                 found.calls(
                     format!("`{stream}`: entry {number} took effect twice"),
@@ -108,30 +98,19 @@ fn streams(history: &History<'_>, found: &mut Found) {
                 );
             }
         }
-        let ends = sure.iter().filter_map(|(call, rank)| {
-            Some(Ranked {
-                at: call.end.as_ref()?,
-                rank: *rank,
-            })
-        });
-        let begins = sure.iter().map(|(call, rank)| Ranked {
-            at: &call.begin,
-            rank: *rank,
-        });
-        let (ends, begins): (Vec<_>, Vec<_>) = (ends.collect(), begins.collect());
-        for (one, other) in passed(history.record, &ends, &begins) {
+        for (one, other) in passed(history.record, &sure, &sure) {
             let text = format!(
                 "`{stream}`: entry {} came after {}",
-                sure[other].1, sure[one].1
+                sure[other].0, sure[one].0
             );
-            found.calls(text, &[sure[one].0, sure[other].0]);
+            found.calls(text, &[sure[one].1, sure[other].1]);
         }
     }
 }
 
 fn entries(history: &History<'_>, found: &mut Found) {
     for (stream, all) in handled(history) {
-        let numbers: BTreeSet<u64> = all.iter().map(|(_, number)| *number).collect();
+        let numbers: BTreeSet<u64> = all.iter().map(|(number, _)| *number).collect();
         let after = numbers
             .iter()
             .zip(numbers.iter().skip(1))
@@ -139,8 +118,8 @@ fn entries(history: &History<'_>, found: &mut Found) {
         if let Some((one, next)) = after {
             let around = all
                 .iter()
-                .filter(|(_, number)| number == one || number == next);
-            let around: Vec<&Call> = around.map(|(call, _)| *call).collect();
+                .filter(|(number, _)| number == one || number == next);
+            let around: Vec<&Call> = around.map(|(_, call)| *call).collect();
             found.calls(format!("`{stream}`: entry {} is missing", one + 1), &around);
         }
     }

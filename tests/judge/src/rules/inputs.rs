@@ -74,6 +74,28 @@ struct Queue<'a> {
     received: Vec<(&'a Value, &'a Call)>,
 }
 
+impl<'a> Queue<'a> {
+    /// Returns the calls of each process with the places of their events, the last one for those that
+    /// were not received. An event that was sent twice has no certain place.
+    fn places(&self) -> BTreeMap<usize, Vec<Ranked<'a, usize>>> {
+        let received = self.received.iter().enumerate().rev();
+        let place: HashMap<&Value, usize> = received.map(|(at, (data, _))| (*data, at)).collect();
+        let mut times: HashMap<&Value, usize> = HashMap::new();
+        for (data, _) in &self.sent {
+            *times.entry(data).or_default() += 1;
+        }
+        let mut calls: BTreeMap<usize, Vec<Ranked<'_, usize>>> = BTreeMap::new();
+        for (data, call) in self.sent.iter().filter(|(data, _)| times[data] == 1) {
+            let place = place.get(data).copied().unwrap_or(usize::MAX);
+            calls
+                .entry(call.begin.process)
+                .or_default()
+                .push((place, call));
+        }
+        calls
+    }
+}
+
 type Queues<'a> = BTreeMap<(&'a str, &'a str), Queue<'a>>;
 
 fn field<'a>(item: &'a Value, name: &str) -> &'a str {
@@ -140,70 +162,33 @@ fn queued(history: &History<'_>, found: &mut Found) {
     let starts = history
         .sent("StartOrchestration")
         .filter(|(_, _, sure)| *sure);
-    let started: HashMap<&str, &Moment> = starts
-        .filter_map(|(item, call, _)| Some((item["instance"].as_str()?, call.end.as_ref()?)))
-        .collect();
+    let starts = starts.filter_map(|(it, call, _)| Some((it["instance"].as_str()?, call.end?)));
+    let started: HashMap<&str, Moment> = starts.collect();
     for ((instance, name), queue) in &queues {
-        let mut by_process: BTreeMap<usize, Vec<(usize, &Call)>> = BTreeMap::new();
-        let mut place: HashMap<&Value, Vec<usize>> = HashMap::new();
-        for (at, (data, _)) in queue.received.iter().enumerate() {
-            place.entry(data).or_default().push(at);
-        }
-        let mut times: HashMap<&Value, usize> = HashMap::new();
-        for (data, _) in &queue.sent {
-            *times.entry(data).or_default() += 1;
-        }
-        // An event that was sent twice has no certain place.
-        for (data, call) in queue.sent.iter().filter(|(data, _)| times[data] == 1) {
-            let place = place.get(data).map_or(usize::MAX, |it| it[0]);
-            by_process
-                .entry(call.begin.process)
-                .or_default()
-                .push((place, call));
-        }
-        let after_start = |call: &&Call| {
-            let start = started.get(instance);
-            start.is_some_and(|start| history.record.is_before(start, &call.begin))
-        };
-        for calls in by_process.values() {
-            // What was not received has the last place; it was passed if it was accepted.
-            let earlier: Vec<_> = calls
+        for calls in queue.places().values() {
+            // What was not received has the last place; it was passed if it was accepted after the start.
+            let is_due = |call: &Call| {
+                let start = started.get(instance).filter(|_| call.is_sure());
+                start.is_some_and(|start| history.record.is_before(start, &call.begin))
+            };
+            let is_received = |place: usize| place < usize::MAX;
+            let earlier = calls
                 .iter()
-                .filter(|(place, call)| *place < usize::MAX || call.is_sure() && after_start(call))
-                .filter_map(|(rank, call)| {
-                    Some((
-                        call,
-                        Ranked {
-                            at: call.end.as_ref()?,
-                            rank: *rank,
-                        },
-                    ))
-                })
-                .collect();
-            let later: Vec<_> = calls
-                .iter()
-                .filter(|(place, _)| *place < usize::MAX)
-                .collect();
-            let ends: Vec<_> = earlier.iter().map(|it| it.1).collect();
-            let begins: Vec<_> = later
-                .iter()
-                .map(|(rank, call)| Ranked {
-                    at: &call.begin,
-                    rank: *rank,
-                })
-                .collect();
-            for (one, other) in passed(history.record, &ends, &begins) {
-                let (rank, call) = (earlier[one].1.rank, earlier[one].0);
-                let (place, passing) = later[other];
-                let how = if rank == usize::MAX {
-                    "never received"
-                } else {
+                .filter(|(place, call)| is_received(*place) || is_due(call));
+            let later = calls.iter().filter(|(place, _)| is_received(*place));
+            let (earlier, later): (Vec<_>, Vec<_>) =
+                (earlier.copied().collect(), later.copied().collect());
+            for (one, other) in passed(history.record, &earlier, &later) {
+                let ((place, call), (next, passing)) = (earlier[one], later[other]);
+                let how = if is_received(place) {
                     "received after it"
+                } else {
+                    "never received"
                 };
                 let text = format!(
                     "an event `{name}` of `{instance}` was sent before another one and {how}"
                 );
-                found.calls(text, &[call, passing, queue.received[*place].1]);
+                found.calls(text, &[call, passing, queue.received[next].1]);
             }
         }
     }

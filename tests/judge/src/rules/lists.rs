@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::rule;
 use crate::history::{History, list};
-use crate::order::{Ranked, passed};
+use crate::order::passed;
 use crate::read::Call;
 use crate::rule::Found;
 
@@ -78,71 +78,55 @@ fn documents<'a>(calls: &[&'a Call]) -> BTreeMap<&'a str, Document<'a>> {
 }
 
 fn lists(history: &History<'_>, found: &mut Found) {
-    let record = history.record;
-    let calls: Vec<&Call> = record.of("transaction").collect();
+    let calls: Vec<&Call> = history.record.of("transaction").collect();
     for (name, document) in documents(&calls) {
+        values((name, &document), &calls, found);
         let (longest, places) = document.places();
-        let writers: HashMap<&str, usize> = document.appends.iter().copied().collect();
-        for (values, index) in &document.reads {
-            if !longest.starts_with(values) {
-                found.calls(
-                    format!("a read of `{name}` is no prefix of another one"),
-                    &[calls[*index]],
-                );
-            }
-            for (at, value) in values.iter().enumerate() {
-                let writer = writers.get(value).map(|writer| (*writer, calls[*writer]));
-                let (text, proof) = match writer {
-                    None => ("no transaction appended", None),
-                    Some((_, writer)) if writer.is_refused() => ("was refused", Some(writer)),
-                    _ if places.get(value) != Some(&at) => ("is twice in its list", None),
-                    _ => continue,
-                };
-                let proof: Vec<&Call> = proof.into_iter().chain([calls[*index]]).collect();
-                found.calls(format!("`{name}`: value {value} {text}"), &proof);
-            }
-        }
         let place = |value: &str| places.get(value).copied().unwrap_or(usize::MAX);
-        // A read has the rank of its last value, an append that of its own.
-        let appended = document
+        // An append at place `n` shows in reads of more than `n` values.
+        let appends = document
             .appends
             .iter()
             .map(|(value, index)| (place(value), calls[*index]));
-        let appended: Vec<_> = appended.filter(|(_, call)| call.is_sure()).collect();
-        let read = document
+        let appends = appends.filter(|(_, call)| call.is_sure());
+        let ranked = appends.map(|(at, call)| (at.saturating_mul(2).saturating_add(1), call));
+        let reads = document
             .reads
             .iter()
             .filter(|(values, _)| longest.starts_with(values));
-        let read: Vec<_> = read
-            .map(|(values, index)| (values.len(), calls[*index]))
-            .collect();
-        // An append at place `n` shows in reads of more than `n` values.
-        let before = appended
-            .iter()
-            .map(|(at, call)| (at.saturating_mul(2).saturating_add(1), *call));
-        let before: Vec<_> = before
-            .chain(read.iter().map(|(len, call)| (len * 2, *call)))
-            .collect();
-        let known = appended.iter().filter(|(at, _)| *at < usize::MAX);
-        let after = known.map(|(at, call)| (at * 2 + 1, *call));
-        let after: Vec<_> = after
-            .chain(read.iter().map(|(len, call)| (len * 2, *call)))
-            .collect();
-        let ends = before.iter().filter_map(|(rank, call)| {
-            Some(Ranked {
-                at: call.end.as_ref()?,
-                rank: *rank,
-            })
-        });
-        let begins = after.iter().map(|(rank, call)| Ranked {
-            at: &call.begin,
-            rank: *rank,
-        });
-        let (ends, begins): (Vec<_>, Vec<_>) = (ends.collect(), begins.collect());
-        for (one, other) in passed(record, &ends, &begins) {
+        let reads = reads.map(|(values, index)| (values.len() * 2, calls[*index]));
+        let before: Vec<_> = ranked.chain(reads).collect();
+        let after = before.iter().filter(|(rank, _)| *rank < usize::MAX);
+        let after: Vec<_> = after.copied().collect();
+        for (one, other) in passed(history.record, &before, &after) {
             let text =
                 format!("`{name}`: a later transaction lacks or precedes what was acknowledged");
             found.calls(text, &[before[one].1, after[other].1]);
+        }
+    }
+}
+
+/// Finds reads that no order of the appends explains.
+fn values((name, document): (&str, &Document<'_>), calls: &[&Call], found: &mut Found) {
+    let (longest, places) = document.places();
+    let writers: HashMap<&str, usize> = document.appends.iter().copied().collect();
+    for (values, index) in &document.reads {
+        if !longest.starts_with(values) {
+            let text = format!("a read of `{name}` is no prefix of another one");
+            found.calls(text, &[calls[*index]]);
+        }
+        for (at, value) in values.iter().enumerate() {
+            let writer = writers.get(value).map(|writer| calls[*writer]);
+            let (text, proof) = match writer {
+                None => ("no transaction appended", None),
+                Some(writer) if writer.is_refused() => ("was refused", Some(writer)),
+                Some(_) if longest.get(at) == Some(value) && places.get(value) != Some(&at) => {
+                    ("is twice in its list", None)
+                }
+                Some(_) => continue,
+            };
+            let proof: Vec<&Call> = proof.into_iter().chain([calls[*index]]).collect();
+            found.calls(format!("`{name}`: value {value} {text}"), &proof);
         }
     }
 }

@@ -59,8 +59,9 @@ fn locks(history: &History<'_>, found: &mut Found) {
         for call in &history.record.calls {
             if call.op == fetch {
                 let what = locked(history, &call.result);
-                what.into_iter()
-                    .for_each(|it| holders.entry(it).or_default().push(call));
+                if let Some(it) = what {
+                    holders.entry(it).or_default().push(call);
+                }
             } else if ends.contains(&&*call.op) {
                 under.entry(call.text("token")).or_default().push(call);
             }

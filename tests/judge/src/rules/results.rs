@@ -199,7 +199,7 @@ fn progress(call: &Call) -> Option<Progress> {
 }
 
 fn statuses(history: &History<'_>, found: &mut Found) {
-    let mut reads: BTreeMap<(usize, &str), Vec<(&Call, Progress)>> = BTreeMap::new();
+    let mut reads: BTreeMap<(usize, &str), Vec<Ranked<'_, Progress>>> = BTreeMap::new();
     let calls = history.record.calls.iter().filter(|call| call.is_sure());
     for call in calls.filter(|call| ["get_instance_info", "read"].contains(&&*call.op)) {
         // A read of a chosen execution tells nothing of the latest one.
@@ -209,29 +209,19 @@ fn statuses(history: &History<'_>, found: &mut Found) {
             reads
                 .entry((call.begin.process, instance))
                 .or_default()
-                .push((call, progress));
+                .push((progress, call));
         }
     }
     for ((_, instance), reads) in reads {
-        let ends = reads.iter().filter_map(|(call, rank)| {
-            Some(Ranked {
-                at: call.end.as_ref()?,
-                rank: *rank,
-            })
-        });
-        let ends: Vec<_> = ends.collect();
         // A status has no number of events.
-        let begins = reads.iter().map(|(call, rank)| {
+        let later = reads.iter().map(|(rank, call)| {
             let events = if rank.2 == 0 { u64::MAX } else { rank.2 };
-            Ranked {
-                at: &call.begin,
-                rank: (rank.0, rank.1, events),
-            }
+            ((rank.0, rank.1, events), *call)
         });
-        let begins: Vec<_> = begins.collect();
-        for (one, other) in passed(history.record, &ends, &begins) {
+        let later: Vec<_> = later.collect();
+        for (one, other) in passed(history.record, &reads, &later) {
             let text = format!("a client read an older state of `{instance}` after a newer one");
-            found.calls(text, &[reads[one].0, reads[other].0]);
+            found.calls(text, &[reads[one].1, reads[other].1]);
         }
     }
 }

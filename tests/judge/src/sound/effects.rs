@@ -8,7 +8,7 @@ impl Sound {
     pub(super) fn transaction(&mut self) {
         let (mut uses, mut reads) = (Vec::new(), Vec::new());
         let (effect, told) = self.fate();
-        for document in 0..1 + self.random.below(3) {
+        for document in 0..=self.random.below(3) {
             if self.random.below(2) == 0 {
                 uses.push(json!({"read": name(document)}));
                 reads.push(self.lists[document].clone());
@@ -25,7 +25,8 @@ impl Sound {
         } else {
             Value::Null
         };
-        self.text.done(1, "transaction", json!(uses), told, &result);
+        self.text
+            .done(1, "transaction", &json!(uses), told, &result);
     }
 
     /// A message, a stream and a lease. A handler runs again until its effect is known.
@@ -37,27 +38,32 @@ impl Sound {
         self.text.done(
             process,
             "lease-acquire",
-            lease,
+            &lease,
             Some("ok"),
             &json!({"token": self.token}),
         );
         let (_, told) = self.fate();
         let write = json!({"document": "d", "token": self.token});
         self.text
-            .done(process, "lease-write", write, told, &Value::Null);
+            .done(process, "lease-write", &write, told, &Value::Null);
         if self.token > 1 {
             let late = json!({"document": "d", "token": self.token - 1});
-            self.text
-                .done(process, "lease-write", late, Some("definite"), &Value::Null);
+            self.text.done(
+                process,
+                "lease-write",
+                &late,
+                Some("definite"),
+                &Value::Null,
+            );
         }
         self.entry += 1;
         loop {
             let (effect, told) = self.fate();
             let message = json!({"receiver": "r", "id": id});
             self.text
-                .done(process, "message", message, told, &Value::Null);
+                .done(process, "message", &message, told, &Value::Null);
             let entry = json!({"stream": "s", "number": self.entry});
-            self.text.done(process, "entry", entry, told, &Value::Null);
+            self.text.done(process, "entry", &entry, told, &Value::Null);
             if effect {
                 return;
             }

@@ -73,6 +73,55 @@ pub(crate) struct Sound {
     fault: Option<Fault>,
 }
 
+/// A turn of an orchestration with an activity, a timer and perhaps a child.
+#[derive(Default)]
+struct Turn {
+    token: u64,
+    execution: u64,
+    history: Vec<Value>,
+    /// The number of events before the turn.
+    before: usize,
+    messages: Vec<Value>,
+    activities: Vec<Value>,
+    child: bool,
+    closes: bool,
+}
+
+impl Turn {
+    fn event(&mut self, kind: &str, source: u64, more: &Value) {
+        let (id, execution) = (self.history.len() + 1, self.execution);
+        let mut event = json!({"type": kind, "event_id": id, "execution_id": execution});
+        event["source_event_id"] = json!((source > 0).then_some(source));
+        let fields = more.as_object().cloned().unwrap_or_default();
+        event.as_object_mut().unwrap().extend(fields);
+        // Two commits never have equal events.
+        event["hash"] = json!(format!("{:016x}", hash(self.token, &event.to_string())));
+        self.history.push(event);
+    }
+
+    /// Ends the execution if it waits for nothing.
+    fn end(&mut self, me: &str, parent: &Value, at_once: bool) {
+        let has = |kind: &str| self.history.iter().any(|event| event["type"] == kind);
+        let waits = has("SubOrchestrationScheduled") && !has("SubOrchestrationCompleted");
+        if !has("ActivityCompleted") || !has("TimerFired") || waits {
+            return;
+        }
+        self.closes = self.execution > 1 || at_once;
+        if !self.closes {
+            self.event("OrchestrationContinuedAsNew", 0, &json!({}));
+            let next = json!({"instance": me, "carry_forward_events": []});
+            self.messages.push(json!({"ContinueAsNew": next}));
+            return;
+        }
+        self.event("OrchestrationCompleted", 0, &json!({"output": me}));
+        if !parent.is_null() {
+            let end = json!({"parent_instance": parent[0], "parent_execution_id": parent[1],
+                "parent_id": 4, "result": me});
+            self.messages.push(json!({"SubOrchCompleted": end}));
+        }
+    }
+}
+
 /// Whether a call takes effect, and what its caller is told.
 type Fate = (bool, Option<&'static str>);
 
@@ -137,7 +186,7 @@ impl Sound {
 
     fn step(&mut self) {
         match self.random.below(12) {
-            0 => drop(self.start(Value::Null)),
+            0 => self.start(&Value::Null),
             1 | 2 => self.event(),
             3..=6 => self.turn(),
             7 | 8 => self.work(),
@@ -148,7 +197,7 @@ impl Sound {
     }
 
     /// Starts an instance, at once for a parent, or by a call that is repeated until it succeeds.
-    fn start(&mut self, parent: Value) -> usize {
+    fn start(&mut self, parent: &Value) {
         let instance = self.instances.len();
         let begin = json!({"StartOrchestration": {"instance": name(instance), "parent_instance": parent[0]}});
         self.instances.push(Instance {
@@ -168,7 +217,7 @@ impl Sound {
                 self.text.done(
                     0,
                     "enqueue_for_orchestrator",
-                    json!({"item": begin}),
+                    &json!({"item": begin}),
                     told,
                     &Value::Null,
                 );
@@ -180,7 +229,6 @@ impl Sound {
             let number = self.number();
             self.instances[instance].messages.push((number, 0, begin));
         }
-        instance
     }
 
     fn event(&mut self) {
@@ -203,7 +251,7 @@ impl Sound {
         self.text.done(
             0,
             "enqueue_for_orchestrator",
-            json!({"item": item}),
+            &json!({"item": item}),
             told,
             &Value::Null,
         );
@@ -253,141 +301,114 @@ impl Sound {
         self.text.done(
             process,
             "fetch_orchestration_item",
-            Value::Null,
+            &Value::Null,
             Some("ok"),
             &result,
         );
         self.holders.push(holder);
     }
 
-    fn commit(&mut self, holder: &Holder) {
-        let Holder {
-            instance, token, ..
-        } = *holder;
-        let (mut execution, mut history) = (holder.execution, holder.history.clone());
-        let ended = history.last().is_some_and(crate::history::is_end);
-        let next = holder
-            .messages
-            .iter()
-            .any(|it| it.2.get("ContinueAsNew").is_some());
-        if next {
-            (execution, history) = (execution + 1, Vec::new());
-        }
-        let before = history.len();
-        let mut event = |kind: &str, source: u64, more: Value| {
-            let mut event =
-                json!({"type": kind, "event_id": history.len() + 1, "execution_id": execution});
-            event["source_event_id"] = json!((source > 0).then_some(source));
-            let fields = more.as_object().cloned().unwrap_or_default();
-            event.as_object_mut().unwrap().extend(fields);
-            // Two commits never have equal events.
-            event["hash"] = json!(format!("{:016x}", hash(token, &event.to_string())));
-            history.push(event);
+    /// Decides a turn: what the orchestration does with its messages.
+    fn decide(&self, holder: &Holder) -> Turn {
+        let ended = holder.history.last().is_some_and(crate::history::is_end);
+        let mut messages = holder.messages.iter();
+        let next = messages.any(|it| it.2.get("ContinueAsNew").is_some());
+        let mut turn = Turn {
+            token: holder.token,
+            execution: holder.execution + u64::from(next),
+            history: if next {
+                Vec::new()
+            } else {
+                holder.history.clone()
+            },
+            ..Turn::default()
         };
-        let (mut messages, mut activities, mut child) = (Vec::new(), Vec::new(), false);
-        let me = name(instance);
-        if (before == 0 || next) && !ended | next {
-            event(
+        turn.before = turn.history.len();
+        if ended && !next {
+            return turn;
+        }
+        let me = name(holder.instance);
+        if turn.before == 0 {
+            turn.event(
                 "OrchestrationStarted",
                 0,
-                json!({"carry_forward_events": null}),
+                &json!({"carry_forward_events": null}),
             );
-            event("ActivityScheduled", 0, json!({}));
+            turn.event("ActivityScheduled", 0, &json!({}));
             let fire = self.text.wall() + 50;
-            event("TimerCreated", 0, json!({"fire_at_ms": fire}));
-            let at = json!({"instance": me, "execution_id": execution, "id": 2});
-            activities.push(json!({"ActivityExecute": at}));
-            messages.push(json!({"TimerFired": {"instance": me, "id": 3, "fire_at_ms": fire}}));
-            child =
-                self.instances[instance].parent.is_null() && execution == 1 && instance % 4 == 0;
-            if child {
-                event("SubOrchestrationScheduled", 0, json!({}));
+            turn.event("TimerCreated", 0, &json!({"fire_at_ms": fire}));
+            let at = json!({"instance": me, "execution_id": turn.execution, "id": 2});
+            turn.activities.push(json!({"ActivityExecute": at}));
+            let timer = json!({"TimerFired": {"instance": me, "id": 3, "fire_at_ms": fire}});
+            turn.messages.push(timer);
+            let is_root = self.instances[holder.instance].parent.is_null();
+            turn.child = is_root && turn.execution == 1 && holder.instance.is_multiple_of(4);
+            if turn.child {
+                turn.event("SubOrchestrationScheduled", 0, &json!({}));
             }
         }
-        if !ended || next {
-            for (_, _, message) in &holder.messages {
-                let (kind, it) = message.as_object().unwrap().iter().next().unwrap();
-                match &**kind {
-                    "ActivityCompleted" => event(kind, 2, json!({"result": it["result"]})),
-                    "TimerFired" => event(kind, 3, json!({})),
-                    "SubOrchCompleted" => {
-                        event(
-                            "SubOrchestrationCompleted",
-                            4,
-                            json!({"result": it["result"]}),
-                        );
-                    }
-                    "QueueMessage" => event("ExternalEventPersistent", 0, it.clone()),
-                    "ExternalRaised" => event("ExternalEvent", 0, it.clone()),
-                    _ => {}
-                }
+        for (_, _, message) in &holder.messages {
+            let (kind, it) = message.as_object().unwrap().iter().next().unwrap();
+            let result = json!({"result": it["result"]});
+            match &**kind {
+                "ActivityCompleted" => turn.event(kind, 2, &result),
+                "TimerFired" => turn.event(kind, 3, &json!({})),
+                "SubOrchCompleted" => turn.event("SubOrchestrationCompleted", 4, &result),
+                "QueueMessage" => turn.event("ExternalEventPersistent", 0, it),
+                "ExternalRaised" => turn.event("ExternalEvent", 0, it),
+                _ => {}
             }
         }
-        let has = |kind: &str| history.iter().any(|event| event["type"] == kind);
-        let waits = has("SubOrchestrationScheduled") && !has("SubOrchestrationCompleted");
-        let mut closes = false;
-        if (!ended || next) && has("ActivityCompleted") && has("TimerFired") && !waits {
-            let mut end =
-                json!({"event_id": history.len() + 1, "execution_id": execution, "output": me});
-            closes = execution > 1 || instance % 3 > 0;
-            end["type"] = json!(if closes {
-                "OrchestrationCompleted"
-            } else {
-                "OrchestrationContinuedAsNew"
-            });
-            end["hash"] = json!(format!("{:016x}", hash(token, &end.to_string())));
-            history.push(end);
-            let parent = &self.instances[instance].parent;
-            if !closes {
-                messages
-                    .push(json!({"ContinueAsNew": {"instance": me, "carry_forward_events": []}}));
-            } else if !parent.is_null() {
-                messages.push(json!({"SubOrchCompleted": {"parent_instance": parent[0],
-                    "parent_execution_id": parent[1], "parent_id": 4, "result": me}}));
-            }
-        }
-        let args = json!({"token": token.to_string(), "execution_id": execution,
-            "events": history[before..], "activities": activities, "messages": messages});
-        let mut again = true;
-        let mut taken = false;
+        let parent = &self.instances[holder.instance].parent;
+        turn.end(&me, parent, !holder.instance.is_multiple_of(3));
+        turn
+    }
+
+    fn commit(&mut self, holder: &Holder) {
+        let (instance, token) = (holder.instance, holder.token);
+        let turn = self.decide(holder);
+        let args = json!({"token": token.to_string(), "execution_id": turn.execution,
+            "events": turn.history[turn.before..], "activities": turn.activities, "messages": turn.messages});
+        let (mut again, mut done) = (true, false);
         while again {
             let (mut effect, mut told) = self.fate();
             let accepts = self.fault == Some(Fault::AcceptsFormerHolders);
             let is_held = accepts || self.instances[instance].lock == Some(token);
-            effect &= is_held && !taken;
-            let refused = !is_held && !taken;
-            if refused || !effect && !taken && told == Some("ok") {
+            effect &= is_held && !done;
+            let refused = !is_held && !done;
+            if refused || !effect && !done && told == Some("ok") {
                 told = told.map(|_| "definite");
             }
-            self.text.done(
-                holder.process,
-                "ack_orchestration_item",
-                args.clone(),
-                told,
-                &Value::Null,
-            );
-            taken |= effect;
+            let (process, op) = (holder.process, "ack_orchestration_item");
+            self.text
+                .done(process, op, &args.clone(), told, &Value::Null);
+            done |= effect;
             if effect {
-                let it = &mut self.instances[instance];
-                (it.lock, it.execution) = (None, execution);
-                it.history.clone_from(&history);
-                it.ended |= closes;
-                it.messages
-                    .retain(|message| holder.messages.iter().all(|one| one.0 != message.0));
-                let items = activities.drain(..);
-                self.activities.extend(items.map(|item| Activity {
-                    item,
-                    lock: None,
-                    done: false,
-                }));
-                for message in std::mem::take(&mut messages) {
-                    self.send(&message);
-                }
-                if child {
-                    self.start(json!([me, 1]));
-                }
+                self.apply(holder, &turn);
             }
             again = told == Some("unknown");
+        }
+    }
+
+    fn apply(&mut self, holder: &Holder, turn: &Turn) {
+        let it = &mut self.instances[holder.instance];
+        (it.lock, it.execution) = (None, turn.execution);
+        it.history.clone_from(&turn.history);
+        it.ended |= turn.closes;
+        let is_received = |number| holder.messages.iter().any(|one| one.0 == number);
+        it.messages.retain(|message| !is_received(message.0));
+        let items = turn.activities.iter().cloned();
+        let items = items.map(|item| Activity {
+            item,
+            lock: None,
+            done: false,
+        });
+        self.activities.extend(items);
+        for message in &turn.messages {
+            self.send(message);
+        }
+        if turn.child {
+            self.start(&json!([name(holder.instance), 1]));
         }
     }
 
@@ -428,7 +449,7 @@ impl Sound {
             };
             let args = json!({"token": token.to_string(), "completion": completion});
             self.text
-                .done(process, "ack_work_item", args, told, &Value::Null);
+                .done(process, "ack_work_item", &args, told, &Value::Null);
             if effect && is_held {
                 self.activities[activity].done = true;
                 self.send(&completion);
@@ -446,8 +467,13 @@ impl Sound {
         let (process, token) = (1 + self.random.below(3), self.number());
         self.activities[activity].lock = Some(token);
         let result = json!({"item": self.activities[activity].item, "token": token.to_string()});
-        self.text
-            .done(process, "fetch_work_item", Value::Null, Some("ok"), &result);
+        self.text.done(
+            process,
+            "fetch_work_item",
+            &Value::Null,
+            Some("ok"),
+            &result,
+        );
         self.workers.push((process, token, activity));
     }
 
@@ -461,6 +487,6 @@ impl Sound {
         let result =
             json!({"events": state.events, "hash": state.digest(), "last": history.last()});
         let args = json!({"instance": name(instance), "execution_id": null});
-        self.text.done(0, "read", args, Some("ok"), &result);
+        self.text.done(0, "read", &args, Some("ok"), &result);
     }
 }
