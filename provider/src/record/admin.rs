@@ -13,7 +13,7 @@ use super::provider::{Digest, Instance, Recorded};
 type Answer<T> = Result<T, ProviderError>;
 
 #[derive(Serialize)]
-struct Status<'a> {
+struct Info<'a> {
     status: &'a str,
     execution_id: u64,
     output: Option<&'a str>,
@@ -90,7 +90,7 @@ impl<P: Provider + ?Sized> ProviderAdmin for Recorded<P> {
         };
         let open = self.open("get_instance_info", args);
         let answer = self.admin().get_instance_info(instance).await;
-        open.end(answer.as_ref().map(|info| Status {
+        open.end(answer.as_ref().map(|info| Info {
             status: &info.status,
             execution_id: info.current_execution_id,
             output: info.output.as_deref(),

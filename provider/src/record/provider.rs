@@ -124,9 +124,10 @@ impl Open<'_> {
         match answer {
             Ok(result) => self.recorder.answer(call, Outcome::Ok, Some(result), None),
             Err(error) => {
-                let outcome = match error.is_retryable() {
-                    true => Outcome::Unknown,
-                    false => Outcome::Definite,
+                let outcome = if error.is_retryable() {
+                    Outcome::Unknown
+                } else {
+                    Outcome::Definite
                 };
                 let text = Some(&*error.message);
                 self.recorder.answer(call, outcome, None::<()>, text);
