@@ -6,7 +6,7 @@
 //! approval, the reservations are released.
 //!
 //! `cargo demo`, or `cargo demo orders.json`. With `COSMOS_ENDPOINT` and `COSMOS_KEY` set it runs on
-//! that account instead.
+//! that account instead. With `CDB_RECORD=folder` all calls are recorded there, for `cargo judge`.
 
 mod process;
 mod report;
@@ -45,7 +45,8 @@ async fn lead() -> Result<(), Failure> {
     let emulator = service.connection_string();
     let config = CosmosDBProviderConfig::from_env_or(&emulator)?;
     println!("orders on the account {}\n", config.endpoint);
-    let client = Client::new(Arc::new(CosmosDBProvider::new_with_config(config).await?));
+    let provider = CosmosDBProvider::new_with_config(config).await?;
+    let client = Client::new(process::recorded(provider, "client")?);
 
     let report = Arc::new(Report::new());
     let instances = start(&client, &orders, &report).await?;

@@ -3,7 +3,9 @@
 use std::process::Stdio;
 use std::sync::Arc;
 
+use cdb_provider::record::{Recorded, Recorder};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
+use duroxide::providers::Provider;
 use duroxide::runtime::Runtime;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
@@ -25,11 +27,24 @@ pub(crate) fn emulator_of_parent() -> Option<String> {
 /// that is killed cannot kill this process.
 pub(crate) async fn run(emulator: &str) -> Result<(), Failure> {
     let config = CosmosDBProviderConfig::from_env_or(emulator)?;
-    let store = Arc::new(CosmosDBProvider::new_with_config(config).await?);
+    let store = recorded(CosmosDBProvider::new_with_config(config).await?, "runtime")?;
     let (activities, orchestrations) = (workflow::activities(), workflow::orchestrations());
     let _runtime = Runtime::start_with_store(store, activities, orchestrations).await;
     tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await?;
     Ok(())
+}
+
+/// Returns a provider whose calls are recorded in the folder of the variable `CDB_RECORD`, if it is set.
+pub(crate) fn recorded(
+    provider: CosmosDBProvider,
+    process: &str,
+) -> Result<Arc<dyn Provider>, Failure> {
+    let provider = Arc::new(provider);
+    let Some(folder) = std::env::var_os("CDB_RECORD") else {
+        return Ok(provider);
+    };
+    let recorder = Recorder::in_folder(folder, process)?;
+    Ok(Arc::new(Recorded::new(provider, &recorder)))
 }
 
 /// A started runtime. Dropping it kills the process.

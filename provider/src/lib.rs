@@ -44,6 +44,7 @@ mod operate;
 pub mod prelude;
 mod provider;
 mod queue;
+pub mod record;
 mod stored;
 mod timing;
 mod turn;

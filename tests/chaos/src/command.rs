@@ -1,7 +1,7 @@
 //! The command. Without a subcommand it is the driver; the driver starts it again as `runtime` and
 //! `store`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -53,6 +53,9 @@ struct Args {
     /// Writes each row into docs/chaos.md as soon as it is known
     #[arg(long)]
     docs: bool,
+    /// Records the calls of all processes, for `cargo judge`, in a folder for each mix
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["recovery", "pace"])]
+    record: Option<PathBuf>,
     /// Measures only how long work stops when its runtime is killed
     #[arg(long, conflicts_with_all = ["docs", "mix", "pace"])]
     recovery: bool,
@@ -105,6 +108,7 @@ async fn drive(subject: Subject, args: Args) -> Result<(), String> {
         subject,
         program,
         members,
+        record: None,
     };
     let director = Director { args, actors };
     match &director.args {
@@ -207,11 +211,13 @@ impl Director {
         } else {
             None
         };
-        let row = run(&Run {
+        let mut settings = Run {
             throughput,
             ..self.run(mix)
-        })
-        .await?;
+        };
+        let folder = self.args.record.as_deref();
+        settings.actors.record = folder.map(|folder| folder.join(mix.name));
+        let row = run(&settings).await?;
         tell(&row);
         if self.args.docs {
             write_docs(Path::new(DOCS), &row)?;

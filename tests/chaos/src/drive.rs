@@ -56,6 +56,12 @@ pub async fn run(run: &Run) -> Result<Row, String> {
     let pace = Play::pace(&ended);
     monkey.store.clear_faults().await?;
     stragglers(&site.client, &mut ended).await;
+    if let Some(recorder) = &site.recorder {
+        if ended.iter().all(|one| one.status.is_some()) {
+            recorder.rest();
+        }
+        recorder.finish().map_err(|error| error.to_string())?;
+    }
     Ok(Row {
         mix: run.mix.name,
         provider: run.actors.subject.name,

@@ -184,7 +184,10 @@ impl Worker {
         let arguments = ["runtime", "--endpoint", &args.endpoint, "--key", &args.key];
         let members = args.members.then_some("--members");
         let arguments = arguments.into_iter().chain(members);
-        let arguments: Vec<String> = arguments.map(str::to_owned).collect();
+        let mut arguments: Vec<String> = arguments.map(str::to_owned).collect();
+        if let Some(folder) = &args.record {
+            arguments.extend(["--record".to_owned(), folder.display().to_string()]);
+        }
         let (process, _) = Process::start(program, &arguments).await?;
         Ok(Self {
             program: program.to_owned(),

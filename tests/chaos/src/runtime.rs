@@ -3,9 +3,13 @@
 
 use std::fmt::Display;
 use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use cdb_provider::record::{Recorded, Recorder};
 use clap::Args;
+use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use tokio::io::AsyncReadExt;
@@ -44,6 +48,29 @@ pub struct RuntimeArgs {
     /// Joins the membership, with locks of half a minute
     #[arg(long)]
     pub members: bool,
+    /// Folder for the record of its calls
+    #[arg(long)]
+    pub record: Option<PathBuf>,
+}
+
+impl RuntimeArgs {
+    /// Creates the record of this process, if there shall be one.
+    pub(crate) fn recorder(&self, process: &str) -> Result<Option<Recorder>, String> {
+        let folder = self.record.as_ref();
+        let recorder = folder.map(|folder| Recorder::in_folder(folder, process));
+        recorder.transpose().map_err(|error| error.to_string())
+    }
+}
+
+/// Returns a provider whose calls are recorded, if there is a recorder.
+pub(crate) fn recorded(
+    provider: Arc<dyn Provider>,
+    recorder: Option<&Recorder>,
+) -> Arc<dyn Provider> {
+    match recorder {
+        Some(recorder) => Arc::new(Recorded::new(provider, recorder)),
+        None => provider,
+    }
 }
 
 /// How long the locks of a runtime last.
@@ -79,6 +106,7 @@ where
 /// When the store cannot be opened.
 pub(crate) async fn serve(subject: Subject, args: RuntimeArgs) -> Result<(), String> {
     let opened = keep_trying(|| (subject.open)(args.clone(), Role::Works)).await?;
+    let recorder = args.recorder("runtime")?;
     let ledger = keep_trying(|| Ledger::open(&args.endpoint, &args.key)).await?;
     let lock = lock_time(args.members);
     let options = RuntimeOptions {
@@ -93,7 +121,7 @@ pub(crate) async fn serve(subject: Subject, args: RuntimeArgs) -> Result<(), Str
     };
     let activities = ActivityRegistry::builder_from(&activities(&ledger)).merge(opened.activities);
     let _runtime = Runtime::start_with_options(
-        opened.provider,
+        recorded(opened.provider, recorder.as_ref()),
         activities.build(),
         orchestrations(),
         options,

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_emulator::{Settings, WELL_KNOWN_KEY};
+use cdb_provider::record::Recorder;
 use duroxide::Client;
 
 use crate::effects::Documents;
 use crate::ledger::Ledger;
 use crate::process::{Store, Worker};
-use crate::runtime::{CONTAINER, DATABASE, RuntimeArgs, keep_trying};
+use crate::runtime::{CONTAINER, DATABASE, RuntimeArgs, keep_trying, recorded};
 use crate::subject::{Role, Subject};
 
 /// The number of runtimes.
@@ -24,6 +25,8 @@ pub struct Actors {
     pub program: PathBuf,
     /// Whether the runtimes share the work by membership.
     pub members: bool,
+    /// The folder for the records of all processes.
+    pub record: Option<PathBuf>,
 }
 
 impl Actors {
@@ -33,6 +36,7 @@ impl Actors {
             subject: Subject::OURS,
             program: program.into(),
             members: false,
+            record: None,
         }
     }
 }
@@ -41,6 +45,8 @@ impl Actors {
 pub(crate) struct Site {
     /// The subject's own client.
     pub(crate) client: Client,
+    /// The record of the driver's calls.
+    pub(crate) recorder: Option<Recorder>,
     /// The bookings.
     pub(crate) ledger: Ledger,
     /// The documents, for the judgement.
@@ -59,16 +65,19 @@ impl Site {
             endpoint: store.endpoint(),
             key: WELL_KNOWN_KEY.to_owned(),
             members: actors.members,
+            record: actors.record.clone(),
         };
         let open = actors.subject.open;
         let opened = keep_trying(|| open(args.clone(), Role::LooksOn)).await?;
         let ledger = keep_trying(|| Ledger::open(&args.endpoint, &args.key)).await?;
+        let recorder = args.recorder("driver")?;
         let mut workers = Vec::new();
         for _ in 0..RUNTIMES {
             workers.push(Worker::start(&actors.program, &args).await?);
         }
         let site = Self {
-            client: Client::new(opened.provider),
+            client: Client::new(recorded(opened.provider, recorder.as_ref())),
+            recorder,
             ledger,
             documents: documents(&args).await.map_err(|error| error.to_string())?,
         };

@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::path::PathBuf;
+
 use clap::{Parser, ValueEnum};
 
 use crate::profile::FixedProfile;
@@ -34,6 +36,9 @@ pub(crate) struct Args {
     /// Runs every seed in two processes, whose traces must be the same
     #[arg(long)]
     pub(crate) twice: bool,
+    /// Records the calls of each run in this folder, for `cargo judge`
+    #[arg(long, value_name = "DIR", conflicts_with = "twice")]
+    pub(crate) record: Option<PathBuf>,
     /// Runs this seed alone, in this process, and prints what it found
     #[arg(long)]
     pub(crate) seed: Option<u64>,

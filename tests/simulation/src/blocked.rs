@@ -141,7 +141,7 @@ impl Caller {
         let codec = Codec(Some("elsewhere"));
         let writer = keep_trying(|| open_for_clients_with(outside, codec)).await;
         let writer = match writer {
-            Ok(writer) => Client::new(Arc::new(writer)),
+            Ok(writer) => Client::new(self.cluster.shared.recorded(Arc::new(writer), None)),
             Err(error) => return Seen::of(vec![format!("unfit: {error}")]),
         };
         while Instant::now() < until {
@@ -192,6 +192,9 @@ impl Caller {
     /// Deletes the documents of an instance that cannot run, as an operator: its start, and the
     /// instance that a node has locked.
     async fn remove(&self, instance: &str) {
+        if let Some(recorder) = &self.cluster.shared.recorder {
+            recorder.changed(instance);
+        }
         let documents = self.documents.view::<Durable>();
         loop {
             let starts = || documents.query(Query::<OrchestratorItem>::in_partition(instance));

@@ -10,6 +10,7 @@ use cdb_emulator::{
     Effect, Emulator, Failover, Fault as ServiceFault, Latency, OperationKind, ReplicaLag,
 };
 use cdb_provider::CosmosDBProvider;
+use cdb_provider::record::Recorder;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -21,6 +22,7 @@ use crate::network::{BYSTANDER, Link, Network, SlowLoads};
 use crate::node::{Node, NodeConfig, Shared, client, open};
 use crate::profile::Profile;
 use crate::random::Random;
+use crate::run::RunConfig;
 use crate::streams::STREAMS;
 use crate::virtual_time::{elapsed, set_clock};
 use crate::weathers::{Sort, Trouble};
@@ -69,10 +71,11 @@ struct Slot {
 impl Cluster {
     /// Starts the service and all nodes.
     pub(crate) async fn start(
-        seed: u64,
+        config: &RunConfig,
         profile: Profile,
-        trace: bool,
+        recorder: Option<Recorder>,
     ) -> Result<Arc<Self>, String> {
+        let (seed, trace) = (config.seed, config.trace);
         let emulator = Emulator::builder()
             .physical_partitions(profile.partitions)
             .regions(REGIONS)
@@ -83,7 +86,10 @@ impl Cluster {
         let ranges: Vec<String> = (0..profile.partitions).map(|it| it.to_string()).collect();
         let cluster = Arc::new(Self {
             network: Network::new(emulator, seed, profile.distance),
-            shared: Shared::default(),
+            shared: Shared {
+                recorder,
+                ..Shared::default()
+            },
             profile,
             slots: Mutex::default(),
             bystander: Mutex::default(),

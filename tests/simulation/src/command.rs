@@ -28,6 +28,7 @@ fn run_one(seed: u64, args: &Args) -> ExitCode {
         trace: args.trace,
         stall: Duration::from_secs_f64(args.stall),
         hang: args.hang,
+        record: args.record.clone(),
     };
     let json = args.json;
     let stalled = move |outcome| process::exit(print(&outcome, json).into());

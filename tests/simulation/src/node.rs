@@ -9,7 +9,9 @@ use cdb_chaos::{CONTAINER, DATABASE, Documents, Ledger, keep_trying, messaging, 
 use cdb_client::{
     BootstrapConfig, ContainerClient, CosmosClient, MasterKey, OnDifference, Transport,
 };
+use cdb_provider::record::{Recorded, Recorder};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
+use duroxide::providers::Provider;
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 
 use crate::bank::{BANK, BankWorker, Open};
@@ -101,6 +103,23 @@ pub(crate) struct Shared {
     pub(crate) equal: Calls,
     /// The events that calls have sent.
     pub(crate) sent: Sent,
+    /// The record of the run, as the process of the clients.
+    pub(crate) recorder: Option<Recorder>,
+}
+
+impl Shared {
+    /// Returns a provider whose calls are recorded, if the run is, as those of a process.
+    pub(crate) fn recorded(
+        &self,
+        provider: Arc<CosmosDBProvider>,
+        process: Option<&str>,
+    ) -> Arc<dyn Provider> {
+        let Some(recorder) = &self.recorder else {
+            return provider;
+        };
+        let recorder = process.map_or_else(|| recorder.clone(), |it| recorder.process(it));
+        Arc::new(Recorded::new(provider, &recorder))
+    }
 }
 
 impl fmt::Debug for Node {
@@ -134,6 +153,7 @@ impl Node {
         } else {
             Some(EqualWriter::start(&client, &shared.equal).await?)
         };
+        let process = format!("node-{number}-{}", elapsed().as_millis());
         let options = RuntimeOptions {
             orchestration_concurrency: CONCURRENCY as usize,
             worker_concurrency: WORKERS as usize,
@@ -153,7 +173,7 @@ impl Node {
         let limited = shared.limited.activities(number, excuses);
         let paused = shared.pauses.activity(number, excuses);
         let runtime = Runtime::start_with_options(
-            Arc::new(provider),
+            shared.recorded(Arc::new(provider), Some(&process)),
             activities(
                 &ledger,
                 [transactional, limited, paused, shared.sent.activity()],

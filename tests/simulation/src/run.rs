@@ -1,5 +1,6 @@
 //! One run: a cluster, its workloads and its faults, and the judgement.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use cdb_chaos::{CONTAINER, DATABASE, Documents, Ledger, check, keep_trying};
 use cdb_client::{Bootstrap, CosmosClient};
 use cdb_model::{Query, Stored};
 use cdb_provider::documents::{Durable, SCHEMA_PARTITION};
+use cdb_provider::record::Recorder;
 use cdb_tests::instance_id;
 use clap::ValueEnum;
 use duroxide::Client;
@@ -70,6 +72,8 @@ pub struct RunConfig {
     pub stall: Duration,
     /// How the run hangs, if it shall.
     pub hang: Option<Hang>,
+    /// The folder for the record of all calls.
+    pub record: Option<PathBuf>,
 }
 
 /// What a run found.
@@ -128,7 +132,10 @@ async fn simulate(
         _ => Profile::draw(config.seed, config.time),
     };
     let profile = config.profile.map_or_else(drawn, FixedProfile::profile);
-    let cluster = Cluster::start(config.seed, profile, config.trace).await?;
+    let folder = config.record.as_deref();
+    let recorder = folder.map(|folder| recorder(folder, config.seed));
+    let recorder = recorder.transpose().map_err(|error| error.to_string())?;
+    let cluster = Cluster::start(config, profile, recorder.clone()).await?;
     let faults = faults(config, &profile);
     let mut outcome = Outcome {
         nodes: profile.nodes,
@@ -155,7 +162,22 @@ async fn simulate(
             longest.as_secs()
         )],
     };
+    if let Some(recorder) = recorder {
+        recorder.finish().map_err(|error| error.to_string())?;
+    }
     Ok(outcome.ended(&network, problems))
+}
+
+/// Creates the record of a seed. The recorders of nodes follow the same virtual clock.
+fn recorder(folder: &Path, seed: u64) -> std::io::Result<Recorder> {
+    std::fs::create_dir_all(folder)?;
+    let file = folder.join(format!("seed-{seed}.jsonl"));
+    if file.exists() {
+        std::fs::remove_file(&file)?;
+    }
+    let recorder = Recorder::with_clock(file, "clients", "simulated")?;
+    recorder.retention();
+    Ok(recorder)
 }
 
 /// Returns the faults of a run.
@@ -224,6 +246,9 @@ async fn live(
     problems.extend(judge.problems());
     problems.extend(invariants.problems());
     problems.extend(cluster.shared.handling.problems());
+    if let Some(recorder) = &cluster.shared.recorder {
+        recorder.rest();
+    }
     let verdict = check(&caller.ledger, &caller.documents, &seen.ended).await?;
     let found = verdict.problems();
     problems.extend(found.filter_map(|problem| without_late_writes(network, problem)));
@@ -262,7 +287,7 @@ async fn connect(outside: &CosmosClient, cluster: &Arc<Cluster>) -> Result<Calle
     let documents = keep_trying(|| database.bootstrap::<Documents>(CONTAINER, Bootstrap::Skip));
     let provider = Arc::new(provider);
     Ok(Caller {
-        client: Arc::new(Client::new(provider.clone())),
+        client: Arc::new(Client::new(shared.recorded(provider.clone(), None))),
         provider,
         limited: shared.limited.clone(),
         pauses: shared.pauses.clone(),

@@ -121,6 +121,8 @@ pub(crate) fn run_process(args: &Args, seed: u64, without: &[usize]) -> Outcome 
     command.args(["--stall", &args.stall.to_string()]);
     if !without.is_empty() {
         command.args(["--without", &numbers(without)]);
+    } else if let Some(folder) = &args.record {
+        command.arg("--record").arg(folder);
     }
     let output = command
         .stdin(Stdio::null())

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use super::graph::{Modules, entry};
 
 /// The entries of `provider/src` from top to bottom. A reader keeps a dozen in mind.
-const LAYERS: [&str; 13] = [
-    "lib", "prelude", "contract", "provider", "operate", "turn", "activity", "delivery", "queue",
-    "config", "stored", "error", "timing",
+const LAYERS: [&str; 14] = [
+    "lib", "prelude", "record", "contract", "provider", "operate", "turn", "activity", "delivery",
+    "queue", "config", "stored", "error", "timing",
 ];
 
 fn source_folder() -> PathBuf {

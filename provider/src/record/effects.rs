@@ -1,0 +1,126 @@
+//! What happens outside of duroxide: messages, streams, leases and lists in documents.
+
+use serde::Serialize;
+
+use super::file::{Outcome, Recorder};
+
+/// An effect that has begun. Dropping it records that its outcome is not known.
+#[derive(Debug)]
+#[must_use = "end it with its outcome"]
+pub struct Effect {
+    recorder: Recorder,
+    call: u64,
+    ended: bool,
+}
+
+/// A use of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseUse {
+    /// The lease is taken; the token is known at the end ([`Effect::acquired`]).
+    Acquire,
+    /// A write under the lease with this fencing token.
+    Write(u64),
+    /// A release of the lease with this fencing token.
+    Release(u64),
+}
+
+/// An operation of a transaction on documents that each hold a list. No value is appended twice to
+/// one document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ListUse<'a> {
+    /// Appends a value to a document.
+    Append(&'a str, &'a str),
+    /// Reads the latest list of a document ([`Effect::read`]).
+    Read(&'a str),
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    receiver: &'a str,
+    id: &'a str,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    stream: &'a str,
+    number: u64,
+}
+
+#[derive(Serialize)]
+struct Leased<'a> {
+    document: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct Token {
+    token: u64,
+}
+
+impl Recorder {
+    /// Begins the effect of a message on its receiver.
+    pub fn message(&self, receiver: &str, id: &str) -> Effect {
+        self.effect("message", &Message { receiver, id })
+    }
+
+    /// Begins the handling of an entry of a stream. Numbers have no gaps.
+    pub fn entry(&self, stream: &str, number: u64) -> Effect {
+        self.effect("entry", &Entry { stream, number })
+    }
+
+    /// Begins a use of a document's lease.
+    pub fn lease(&self, document: &str, it: LeaseUse) -> Effect {
+        let (op, token) = match it {
+            LeaseUse::Acquire => ("lease-acquire", None),
+            LeaseUse::Write(token) => ("lease-write", Some(token)),
+            LeaseUse::Release(token) => ("lease-release", Some(token)),
+        };
+        self.effect(op, &Leased { document, token })
+    }
+
+    /// Begins a transaction on lists.
+    pub fn transaction(&self, uses: &[ListUse<'_>]) -> Effect {
+        self.effect("transaction", &uses)
+    }
+
+    fn effect(&self, op: &str, args: &impl Serialize) -> Effect {
+        Effect {
+            call: self.call(op, args),
+            recorder: self.clone(),
+            ended: false,
+        }
+    }
+}
+
+impl Effect {
+    /// Ends the effect.
+    pub fn end(self, outcome: Outcome) {
+        self.with(outcome, None::<()>);
+    }
+
+    /// Ends the acquisition of a lease.
+    pub fn acquired(self, token: u64) {
+        self.with(Outcome::Ok, Some(Token { token }));
+    }
+
+    /// Ends a transaction that took effect, with the list of each `Read` in the same order.
+    pub fn read(self, lists: &[Vec<String>]) {
+        self.with(Outcome::Ok, Some(lists));
+    }
+
+    fn with(mut self, outcome: Outcome, result: Option<impl Serialize>) {
+        self.ended = true;
+        self.recorder.answer(self.call, outcome, result, None);
+    }
+}
+
+impl Drop for Effect {
+    fn drop(&mut self) {
+        if !self.ended {
+            let (recorder, call) = (&self.recorder, self.call);
+            recorder.answer(call, Outcome::None, None::<()>, None);
+        }
+    }
+}
