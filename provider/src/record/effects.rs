@@ -124,3 +124,25 @@ impl Drop for Effect {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{LeaseUse, Recorder};
+
+    #[test]
+    fn a_dropped_effect_has_no_outcome_and_a_file_is_never_written_by_two() {
+        let file = std::env::temp_dir().join(format!("effects-{}.jsonl", std::process::id()));
+        let recorder = Recorder::with_clock(&file, "a", "c").unwrap();
+        drop(recorder.process("b").lease("order", LeaseUse::Write(7)));
+        let again = Recorder::with_clock(&file, "a", "c");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        assert!(again.is_err());
+        recorder.finish().unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 4, "{text}");
+        let call = r#""op":"lease-write","args":{"document":"order","token":7},"process":"b""#;
+        assert!(lines[2].contains(call), "{text}");
+        assert!(lines[3].contains(r#""call":0,"outcome":"none","#), "{text}");
+    }
+}

@@ -195,6 +195,11 @@ fn plant(rule: &str, text: &mut Text) {
             text.turn("t", &[], &end);
             text.turn("u", &end, &[plain(3, "TimerCreated")]);
         }
+        "failures" => {
+            let why = json!({"details": {"Infrastructure": {"message": "503", "retryable": true}}});
+            let end = event(2, "OrchestrationFailed", &why);
+            text.turn("t", &[], &[begun[0].clone(), end]);
+        }
         "starts" => {
             text.sends(&start());
             text.turn("t", &[], &begun);

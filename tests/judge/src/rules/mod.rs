@@ -15,6 +15,7 @@ pub fn rules() -> Vec<Box<dyn Rule>> {
         Box::new(turns::Turns),
         Box::new(turns::Histories),
         Box::new(turns::Ends),
+        Box::new(turns::Failures),
         Box::new(inputs::Starts),
         Box::new(inputs::Queued),
         Box::new(inputs::Arrivals),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use super::rule;
 use crate::history::{History, ROOT, State, Turn, is_end};
 use crate::rule::Found;
@@ -23,6 +25,12 @@ rule!(
     "ends",
     "An execution ends at most once, and nothing is committed after its end",
     ends
+);
+rule!(
+    Failures,
+    "failures",
+    "No orchestration fails by a temporary error of its store",
+    failures
 );
 
 fn turns(history: &History<'_>, found: &mut Found) {
@@ -93,5 +101,18 @@ fn ends(history: &History<'_>, found: &mut Found) {
         let after = after["type"].as_str().unwrap_or_default();
         let text = format!("`{instance}`, execution {number}, has {after} after its end");
         found.calls(text, &[end.ack(), turn.ack()]);
+    }
+}
+
+fn failures(history: &History<'_>, found: &mut Found) {
+    for (instance, number, execution) in history.all() {
+        let mut events = history.events(execution);
+        let by_store = |event: &Value| event["details"]["Infrastructure"]["retryable"] == true;
+        let failed = events.find(|(it, _)| it["type"] == "OrchestrationFailed" && by_store(it));
+        if let Some((event, turn)) = failed {
+            let why = &event["details"]["Infrastructure"]["message"];
+            let text = format!("`{instance}`, execution {number}, failed: {why}");
+            found.calls(text, &[turn.ack()]);
+        }
     }
 }
