@@ -14,12 +14,11 @@ use duroxide::Client;
 use duroxide::providers::Provider;
 
 use crate::connection::Connection;
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::foreign_types;
 use crate::model::Model;
 use crate::output::counted;
 use crate::view::begin_pauses;
-use crate::view::instances::Row;
 use crate::view::work_item::{Start, describe};
 
 /// The most document types of a container of another kind that are named.
@@ -88,29 +87,6 @@ impl Orchestrations {
         }
     }
 
-    /// Reads the row of an instance that exists, or whose start is queued.
-    ///
-    /// # Errors
-    /// Fails with a finding when there is neither.
-    pub(crate) async fn row(&self, id: &str) -> Result<Row, Failure> {
-        let missing = match self.instance(id).await {
-            Ok(instance) => return Ok(Row::of(instance)),
-            Err(missing) if missing.exit == Exit::Finding => missing,
-            Err(failure) => return Err(failure),
-        };
-        let queued = self.queued(id).await?;
-        let start = queued.into_iter().find_map(|message| {
-            Start::of(message.work_item.header()).map(|start| (start, message.enqueued_at))
-        });
-        let found = self.container.read(&InstanceKey::new(id)).await?;
-        match (found.map(|found| found.document), start) {
-            // Its first turn was committed meanwhile.
-            (Some(instance), _) if instance.is_created() => Ok(Row::of(self.readable(instance))),
-            (pending, Some((start, at))) => Ok(Row::unbegun(start, at, pending)),
-            (_, None) => Err(missing),
-        }
-    }
-
     /// Decodes the payloads of an instance document, as far as the keys are known.
     pub(crate) fn readable(&self, mut instance: Instance) -> Instance {
         let decode = |payload| self.provider.decode(payload);
@@ -141,7 +117,7 @@ impl Orchestrations {
     }
 
     /// Reads the messages for an instance that are not consumed.
-    async fn queued(&self, id: &str) -> Result<Vec<OrchestratorItem>, Failure> {
+    pub(crate) async fn queued(&self, id: &str) -> Result<Vec<OrchestratorItem>, Failure> {
         let messages = Query::<OrchestratorItem>::in_partition(id);
         let messages = self.container.query(messages).all().await?;
         let messages = messages.into_iter().map(|stored| stored.document);
@@ -171,7 +147,9 @@ impl Orchestrations {
         let state = match (paused, attempts) {
             (Some(paused), _) => format!("it is paused by {}", paused.by),
             _ if is_held => format!("it waits for a runtime that knows {}", wanted()),
-            (None, None | Some(0)) => match begin_pauses::read(self).await {
+            (None, None | Some(0)) => match begin_pauses::read(&self.provider, &self.container)
+                .await
+            {
                 Err(failure) => return failure,
                 Ok(limits) if limits.is_empty() => {
                     "no runtime has fetched the message; check that a runtime is running".to_owned()

@@ -23,7 +23,9 @@ pub(super) async fn at_instances(
     time: Duration,
 ) -> Result<Option<usize>, Failure> {
     let container = &orchestrations.container;
-    let may_not_begin = !begin_pauses::read(orchestrations).await?.is_empty();
+    let may_not_begin = !begin_pauses::read(&orchestrations.provider, &orchestrations.container)
+        .await?
+        .is_empty();
     let overdue = Query::<OrchestratorItem>::across_partitions()
         .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, container.now() - time))
         .order_by(OrchestratorItem::BY_DUE)

@@ -4,19 +4,23 @@
 //! ids. A start that no runtime has fetched may wait for such a limit if a runtime is alive. Runtimes renew a
 //! lease while the container has limits of what runs.
 
+use cdb_client::ContainerClient;
 use cdb_model::Query;
-use cdb_provider::documents::{Rule, RuntimeLease};
+use cdb_provider::CosmosDBProvider;
+use cdb_provider::documents::{Durable, Rule, RuntimeLease};
 
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
 
 /// The most leases that are read. The service deletes old ones.
 const MAX_LEASES: u32 = 1_000;
 
 /// Returns the limits that may keep new instances from beginning, as text. None if no runtime is alive: then
 /// instances wait for a runtime.
-pub(crate) async fn read(orchestrations: &Orchestrations) -> Result<Vec<String>, Failure> {
-    let Some(limits) = orchestrations.provider.limits().await? else {
+pub(crate) async fn read(
+    provider: &CosmosDBProvider,
+    container: &ContainerClient<Durable>,
+) -> Result<Vec<String>, Failure> {
+    let Some(limits) = provider.limits().await? else {
         return Ok(Vec::new());
     };
     let pauses = limits
@@ -26,14 +30,13 @@ pub(crate) async fn read(orchestrations: &Orchestrations) -> Result<Vec<String>,
     let pauses: Vec<_> = pauses
         .map(|Rule { select, .. }| select.to_string())
         .collect();
-    if pauses.is_empty() || !has_runtime(orchestrations).await? {
+    if pauses.is_empty() || !has_runtime(container).await? {
         return Ok(Vec::new());
     }
     Ok(pauses)
 }
 
-async fn has_runtime(orchestrations: &Orchestrations) -> Result<bool, Failure> {
-    let container = &orchestrations.container;
+async fn has_runtime(container: &ContainerClient<Durable>) -> Result<bool, Failure> {
     let leases = Query::<RuntimeLease>::across_partitions().limit(MAX_LEASES);
     let leases = container.query(leases).all().await?;
     let now = container.now();

@@ -8,12 +8,14 @@ use cdb_model::{
     CompositeIndexPath, Criterion, Explain, Filter, IndexingPolicy, Order, Query, SortCriterion,
     Timestamp,
 };
-use cdb_provider::documents::{AttributeValue, Durable, Hold, Instance, OperatorAction, Status};
+use cdb_provider::documents::{
+    AttributeValue, Durable, Hold, Instance, InstanceKey, OperatorAction, Status,
+};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::attribute_filter::meets;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::orchestrations::Orchestrations;
 use crate::output::{short, table};
 use crate::view::standstill::{self, WaitsFor};
@@ -155,6 +157,31 @@ impl Row {
 }
 
 impl Row {
+    /// Reads the row of an instance that exists, or whose start is queued.
+    ///
+    /// # Errors
+    /// Fails with a finding when there is neither.
+    pub(crate) async fn read(orchestrations: &Orchestrations, id: &str) -> Result<Self, Failure> {
+        let missing = match orchestrations.instance(id).await {
+            Ok(instance) => return Ok(Self::of(instance)),
+            Err(missing) if missing.exit == Exit::Finding => missing,
+            Err(failure) => return Err(failure),
+        };
+        let queued = orchestrations.queued(id).await?;
+        let start = queued.into_iter().find_map(|message| {
+            Start::of(message.work_item.header()).map(|start| (start, message.enqueued_at))
+        });
+        let found = orchestrations.container.read(&InstanceKey::new(id)).await?;
+        match (found.map(|found| found.document), start) {
+            // Its first turn was committed meanwhile.
+            (Some(instance), _) if instance.is_created() => {
+                Ok(Self::of(orchestrations.readable(instance)))
+            }
+            (pending, Some((start, at))) => Ok(Self::unbegun(start, at, pending)),
+            (_, None) => Err(missing),
+        }
+    }
+
     /// Returns the row of an instance that has not begun, from its start and from its document, if it has one.
     pub(crate) fn unbegun(start: Start, queued_at: Timestamp, pending: Option<Instance>) -> Self {
         let instance = pending.unwrap_or_else(|| Instance::pending(&start.instance, queued_at));

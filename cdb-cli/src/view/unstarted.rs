@@ -77,7 +77,7 @@ pub(crate) async fn read(orchestrations: &Orchestrations) -> Result<Vec<Unstarte
         .order_by(OrchestratorItem::BY_DUE)
         .limit(SAMPLE);
     let found = container.query(starts).all().await?.into_iter();
-    let limits = &begin_pauses::read(orchestrations).await?;
+    let limits = &begin_pauses::read(&orchestrations.provider, &orchestrations.container).await?;
     let starts = found.filter_map(|stored| {
         let is_moving = stored.document.visible_at + RECENT > now;
         let start = Start::of(stored.document.work_item.header())?;

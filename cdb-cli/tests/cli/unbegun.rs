@@ -123,9 +123,4 @@ async fn an_empty_id_is_refused() {
         assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
         refused.complains("the instance id is empty");
     }
-    let store = account.store(&CosmosDBProviderConfig::default()).await;
-    let client = duroxide::Client::new(store);
-    let refused = client.start_orchestration("", "Campaign", "").await;
-    let refused = refused.expect_err("it is refused").to_string();
-    assert!(refused.contains("an instance id is empty"), "{refused}");
 }

@@ -60,11 +60,6 @@ fn check_session_id(item: &WorkItem) -> Result<()> {
 /// # Errors
 /// Fails permanently, and says why.
 pub(crate) fn check_instance_id(instance_id: &str) -> Result<()> {
-    if instance_id.is_empty() {
-        return Err(Error::Refused(
-            "an instance id is empty; choose one of at least one character".to_owned(),
-        ));
-    }
     check_not_reserved(instance_id)?;
     let id = InstanceKey::new(instance_id).to_id()?;
     if id.as_str().len() <= MAX_INSTANCE_ID_BYTES {

@@ -179,7 +179,7 @@ impl Batches<'_> {
                 let (mut rows, mut known) = (Vec::with_capacity(ids.len()), HashSet::new());
                 for id in ids.iter().filter(|id| known.insert(*id)) {
                     let found = if self.with_unbegun {
-                        self.orchestrations.row(id).await
+                        Row::read(self.orchestrations, id).await
                     } else {
                         self.orchestrations.instance(id).await.map(Row::of)
                     };

@@ -256,8 +256,7 @@ impl WorkerItem {
     /// Returns the time from which on the activity waits, which is its place in line. One whose worker has died keeps
     /// its place.
     pub(crate) fn waits_since(&self) -> Timestamp {
-        let is_given_up = self.locked_until == Some(self.visible_at);
-        if self.reserved || is_given_up {
+        if self.locked_until == Some(self.visible_at) {
             self.enqueued_at
         } else {
             self.visible_at

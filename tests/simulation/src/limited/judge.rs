@@ -273,7 +273,7 @@ mod tests {
         let mut fast = judged(Limit::PerSecond(1.0), (0..20).map(|it| it / 2));
         assert!(!fast.problems(0.0).is_empty());
         let mut slow = judged(Limit::PerSecond(1.0), (0..100).map(|it| it * 2));
-        assert!(slow.problems(0.85)[0].contains("0.50 of it"));
+        assert!(slow.problems(0.85)[0].contains("0.51 of it"));
     }
 
     #[test]
