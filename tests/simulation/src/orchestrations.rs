@@ -7,7 +7,7 @@ use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
 use crate::conserved;
-use crate::limited::{CAPPED, RATED};
+use crate::limited;
 use crate::pauses::{CIRCLE, PAUSED};
 
 /// The time of one execution of an eternal orchestration.
@@ -75,18 +75,7 @@ pub(crate) fn orchestrations(deployed: u32) -> OrchestrationRegistry {
                 Ok(life)
             },
         )
-        .register(
-            CAPPED,
-            |ctx: OrchestrationContext, millis: String| async move {
-                ctx.schedule_activity(CAPPED, millis).await
-            },
-        )
-        .register(
-            RATED,
-            |ctx: OrchestrationContext, millis: String| async move {
-                ctx.schedule_activity(RATED, millis).await
-            },
-        )
+        .merge(limited::orchestrations())
         .register(PAUSED, run_paused)
         .register(CIRCLE, run_circle)
         .register(

@@ -176,7 +176,7 @@ impl Used {
         for (at, change) in changes {
             let span = before.saturating_sub(EXPLAINED)..at;
             if waits > 0 && excuses.time(&span, |_| true).is_zero() {
-                let time = at - before;
+                let time = at.saturating_sub(before);
                 self.waited += time;
                 let seconds = time.as_secs_f64();
                 let (permitted, taken) = match limit {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use cdb_chaos::keep_trying;
 use cdb_provider::documents::Rule;
-use duroxide::ActivityContext;
 use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use futures::future::join_all;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -36,9 +36,8 @@ const KNOWN: Duration = Duration::from_secs(60);
 /// The longest pause between two groups.
 const PAUSE: Duration = Duration::from_secs(300);
 
-/// The activities of a group for each that may run at a time, and the seconds of starts in a group.
+/// The activities of a group for each that may run at a time.
 const GROUP: u32 = 6;
-const SECONDS: f64 = 40.0;
 
 /// The share of a limit that is used while anything waits, at least.
 const LEAST: f64 = 0.85;
@@ -107,6 +106,18 @@ impl Limited {
     }
 }
 
+/// Returns the orchestrations, each of which runs the activity of its name.
+pub(crate) fn orchestrations() -> OrchestrationRegistry {
+    let mut builder = OrchestrationRegistry::builder();
+    for activity in [CAPPED, RATED] {
+        let run = move |ctx: OrchestrationContext, millis: String| async move {
+            ctx.schedule_activity(activity, millis).await
+        };
+        builder = builder.register(activity, run);
+    }
+    builder.build()
+}
+
 impl Drop for Run {
     fn drop(&mut self) {
         let mut state = self.limited.lock();
@@ -134,14 +145,12 @@ impl Load {
         }
     }
 
-    fn rated(rate: f64) -> Self {
+    /// Of a rate, with as many activities as start in 40 s.
+    fn rated((rate, group): (f64, u32)) -> Self {
         Self {
             activity: RATED,
             limit: Limit::PerSecond(rate),
-            group: (1..)
-                .take_while(|starts| f64::from(*starts) < rate * SECONDS)
-                .count() as u32
-                + 1,
+            group,
             longest: Duration::from_secs(1),
         }
     }
@@ -154,10 +163,10 @@ impl Load {
             .into_iter()
             .filter(|cap| cap * 2 <= workers);
         let caps: Vec<u32> = caps.collect();
-        let rates = [0.1, 1.0, 8.0, 20.0]
+        let rates = [(0.1, 4), (1.0, 40), (8.0, 320), (20.0, 800)]
             .into_iter()
-            .filter(|rate| rate * 2.0 <= f64::from(workers));
-        let rates: Vec<f64> = rates.collect();
+            .filter(|(rate, _)| rate * 2.0 <= f64::from(workers));
+        let rates: Vec<(f64, u32)> = rates.collect();
         let cap = caps[random.below(caps.len())];
         let rate = rates[random.below(rates.len())];
         vec![Self::capped(cap), Self::rated(rate)]
