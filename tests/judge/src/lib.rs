@@ -1,7 +1,7 @@
 //! A judge of recorded histories. It knows what duroxide's documentation and this project's pages
 //! promise, and the form of a record (docs/testing.md), but no crate of either.
 //!
-//! [`Record`] reads files, [`History`] finds the turns that were committed, the [`rules`] compare both
+//! [`Record`] reads files, [`History`] finds the turns that were committed, the [`rules()`] compare both
 //! with the promises.
 
 mod history;
