@@ -39,8 +39,10 @@ const PAUSE: Duration = Duration::from_secs(300);
 /// The activities of a group for each that may run at a time.
 const GROUP: u32 = 6;
 
-/// The share of a limit that is used while anything waits, at least.
+/// The share of a limit that is used while anything waits, at least; with fewer permits than nodes, each moves from
+/// node to node.
 const LEAST: f64 = 0.85;
+const LEAST_OF_FEW: f64 = 0.5;
 
 /// What runs and waits of the limited activities, on all nodes.
 #[derive(Clone, Debug, Default)]
@@ -243,13 +245,14 @@ impl Caller {
         let mut state = self.limited.lock();
         let judge = state.of(activity);
         let (share, waited) = judge.share();
+        let nodes = self.cluster.profile.nodes;
         self.cluster.network.note(format!(
-            "{:?} on {} nodes: {share:.2} used, in {} s",
+            "{:?} on {nodes} nodes: {share:.2} used, in {} s",
             load.limit,
-            self.cluster.profile.nodes,
             waited.as_secs()
         ));
-        let problems = judge.problems(LEAST);
+        let is_few = matches!(load.limit, Limit::Running(most) if (most as usize) < nodes);
+        let problems = judge.problems(if is_few { LEAST_OF_FEW } else { LEAST });
         work.problems
             .extend(problems.into_iter().map(|it| format!("{activity}: {it}")));
         drop(state);
