@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::fair_work::rule;
 use crate::limited_runtimes::{Farm, Run, of};
-use crate::network::ANY;
+use crate::network::{ANY, BATCH, Kind};
 
 const fn secs(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -84,6 +84,22 @@ async fn a_turn_with_more_activities_than_a_batch_starts_the_first_ones_at_once(
         assert!(waited <= Duration::from_millis(300), "{count}: {waited:?}");
         farm.close().await;
     }
+}
+
+/// The answer to the delivery is slow, and the activities run before it.
+#[tokio::test(start_paused = true)]
+async fn activities_that_a_poll_finds_before_their_delivery_is_answered_run_once() {
+    const DELIVERY: Kind = |request| {
+        BATCH(request) && String::from_utf8_lossy(&request.body).contains(r#""type":"inbox""#)
+    };
+    let Some(farm) = Farm::open(1, 4, vec![rule("tenant=*").weight(1)]).await else {
+        return;
+    };
+    farm.sites[0].network.answer_late(DELIVERY, secs(2));
+    farm.start("acme:f", "Fan", "Work acme 110 3000").await;
+    sleep(secs(150)).await;
+    assert_eq!(farm.log.of(of("acme")).len(), 110);
+    farm.close().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ use cdb_model::{
 use super::deadline::{bulk_in_time, in_time};
 use super::documents::Documents;
 use crate::error::{Error, Result};
-use crate::queue::{Services, activities};
+use crate::queue::Services;
 use crate::stored::Store;
 use crate::stored::documents::{
     Durable, InboxRecord, NEVER, OutboxIntent, WorkerItem, WorkerItemKey,
@@ -80,7 +80,7 @@ fn note<'a>(
                 document: activity.clone(),
                 timestamp: services.store.now(),
             };
-            activities::created(services, stored);
+            services.activities().note_delivered(stored);
         }
     }
 }

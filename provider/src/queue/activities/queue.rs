@@ -60,6 +60,19 @@ impl ActivityQueue {
         });
     }
 
+    /// Notes an activity that this process has delivered. A poll may have found it before the answer to its creation,
+    /// and a worker may run it.
+    pub(crate) fn note_delivered(&self, item: Stored<WorkerItem>) {
+        let key = item.document.key();
+        self.queue.with(|queue, now| {
+            if queue.is_busy(&key) || queue.is_backed_off(&key, now) {
+                return;
+            }
+            queue.label(&key, || item.document.all_labels());
+            queue.learn(&key, now, |known| known.note(item, now));
+        });
+    }
+
     /// Notes an activity that this process has created: prelocked for its next worker that fetches, or
     /// free. Returns a prelocked one that the caller must release, because an attempt on a deleted
     /// activity of its key is under way.
