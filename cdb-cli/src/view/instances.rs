@@ -173,7 +173,7 @@ impl Row {
         });
         let found = orchestrations.container.read(&InstanceKey::new(id)).await?;
         match (found.map(|found| found.document), start) {
-            // Its first turn was committed meanwhile.
+            // Its first turn has been committed since the first read.
             (Some(instance), _) if instance.is_created() => {
                 Ok(Self::of(orchestrations.readable(instance)))
             }

@@ -19,7 +19,7 @@ pub(crate) fn may_be_simulated() -> bool {
 pub(crate) fn simulated_or_resumed() -> Option<SimulatedTime> {
     if may_be_simulated() {
         let time = SimulatedTime::new();
-        // Lets the test's clock run ahead of the account's: nobody needs to follow it.
+        // The test's clock may run ahead of the account's, which checks no dates.
         drop(time.clock());
         return Some(time);
     }

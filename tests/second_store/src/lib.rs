@@ -1,6 +1,6 @@
 //! A second store for the suites: the in-memory emulator of the Cosmos team, over HTTP.
 //!
-//! The team tests its Rust driver with it. Nobody of this project wrote it, so it finds what the client and the
+//! The team tests its Rust driver with it. It was written outside of this project, so it finds what the client and the
 //! project's own emulator get wrong alike. [`Theirs`] calls it in the process, [`Host`] serves it.
 
 mod aggregates;

@@ -42,7 +42,7 @@ impl Theirs {
         &self.gateway
     }
 
-    /// Merges the physical partitions of a new container, of which theirs makes four, into one.
+    /// Merges the four physical partitions of a new container into one.
     pub(crate) async fn merge(&self, database: &str, container: &str) {
         let store = self.client.store();
         let (database, container) = (database.to_owned(), container.to_owned());

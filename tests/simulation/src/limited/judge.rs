@@ -220,7 +220,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Runs activities of four seconds, of which two wait from the beginning for each that may run.
+    /// Runs activities of four seconds with these starts. All wait from the beginning.
     fn judged(limit: Limit, starts: impl Iterator<Item = u64>) -> Judge {
         let (mut judge, none) = (Judge::default(), Excuses::default());
         judge.judge(limit);

@@ -21,10 +21,10 @@ use crate::workload::{Caller, Seen};
 
 use judge::{Judge, Limit};
 
-/// The activity of which a number may run at a time.
+/// The activity with a limit of what runs at a time.
 pub(crate) const CAPPED: &str = "Capped";
 
-/// The activity of which a number may start in a second.
+/// The activity with a limit of starts per second.
 pub(crate) const RATED: &str = "Rated";
 
 /// Of [`CAPPED`] in runs with other workloads.
@@ -108,7 +108,7 @@ impl Limited {
     }
 }
 
-/// Returns the orchestrations, each of which runs the activity of its name.
+/// Returns an orchestration for each activity, with its name.
 pub(crate) fn orchestrations() -> OrchestrationRegistry {
     let mut builder = OrchestrationRegistry::builder();
     for activity in [CAPPED, RATED] {
