@@ -18,7 +18,8 @@ use super::text::bounded;
 /// The version of the form of the lines.
 const FORMAT: u32 = 1;
 
-/// Writes the record of a process. Clones write to the same file.
+/// Writes the record of a process. Clones write to the same file. It has inputs and results as the runtime
+/// sees them, not encrypted; on Unix, only its owner may read it.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     process: Arc<str>,
@@ -123,10 +124,12 @@ impl Recorder {
     }
 
     fn begin(path: &Path, process: &str, clock: (String, Duration)) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(path)?;
+        let mut options = OpenOptions::new();
+        options.append(true).create_new(true);
+        // It has payloads as the runtime sees them, before they are encrypted.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(path)?;
         let recorder = Self {
             process: process.into(),
             file: Arc::new(RecordFile {
@@ -252,4 +255,24 @@ fn machine_clock() -> Option<(String, Duration)> {
         boot.trim().to_owned(),
         Duration::try_from_secs_f64(seconds).ok()?,
     ))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_the_owner_may_read_a_record() {
+        let folder = std::env::temp_dir().join(format!("private-record-{}", std::process::id()));
+        let recorder = Recorder::in_folder(&folder, "shop").expect("a file");
+        recorder.finish().expect("it is written");
+        let files = std::fs::read_dir(&folder).expect("a folder");
+        for file in files {
+            let mode = file.and_then(|file| file.metadata()).expect("a file");
+            assert_eq!(mode.permissions().mode() & 0o777, 0o600);
+        }
+        std::fs::remove_dir_all(folder).expect("it exists");
+    }
 }
