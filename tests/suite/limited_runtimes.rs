@@ -293,7 +293,8 @@ async fn a_runtime_that_cannot_run_activities_keeps_no_permits_from_others() {
     sleep(KNOWN).await;
     farm.fan("i", 10, "Work gpu 2 500").await;
     let took = farm.until_ended(20, secs(60)).await;
-    assert!(took <= Some(secs(11)), "{took:?}");
+    // Ten seconds of work. If the first runtime has scheduled all of them, they ask 2.5 s later (docs/limits.md).
+    assert!(took <= Some(millis(12_500)), "{took:?}");
     assert_eq!(farm.log.most(of("i")), 1);
     farm.close().await;
 }
