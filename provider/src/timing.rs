@@ -78,6 +78,13 @@ pub(crate) const TAKEOVER_PAUSE: Duration = ms(500);
 pub(crate) const COMMIT_TIME: Duration = secs(120);
 /// The time for which a dispatcher waits while the commit of its turn is throttled.
 pub(crate) const COMMIT_REFUSED: Duration = ms(750);
+/// The longest time for which a completion waits to be consumed by a turn of this process before it is
+/// stored, and the same in average commits.
+pub(crate) const HAND_OVER: Duration = ms(20);
+pub(crate) const HAND_OVER_COMMITS: u32 = 3;
+/// The time for which completions of an orchestration are stored at once, after one of its turns came too
+/// late for a completion that waited.
+pub(crate) const HAND_OVER_PAUSE: Duration = secs(1);
 /// The pause after a write whose retries in the client failed.
 pub(crate) const RETRY_PAUSE: Duration = ms(200);
 /// The first and the longest pause before the body of a transactional activity runs again.

@@ -21,6 +21,7 @@ mod fair_turns;
 mod fair_work;
 mod forced_deletions;
 mod frozen_operators;
+mod handed_over;
 mod holds;
 mod hostile;
 mod interrupted_pauses;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use duroxide::providers::WorkItem;
 
 use super::LOST;
-use super::end::end;
+use super::end::{Ended, Ending, end};
+use super::hand_over::{HandedOver, hand_over};
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::activities::lock::unlock_until;
@@ -40,7 +41,26 @@ pub(super) async fn ack_locked(
         // answer.
         return abandon_locked(services, shared, Duration::ZERO, true).await;
     }
-    end(services, shared, completion, None).await.map(drop)
+    let handed_over = match &completion {
+        Some(completion) => hand_over(services, shared, completion).await?,
+        None => HandedOver::Store(None),
+    };
+    let HandedOver::Store(storing) = handed_over else {
+        return Ok(());
+    };
+    let ending = Ending {
+        completion,
+        delay: storing.as_ref().map(|it| it.delay).unwrap_or_default(),
+        effects: None,
+    };
+    let ended = end(services, shared, ending).await;
+    if let Some(storing) = storing {
+        storing.end(match &ended {
+            Ok(Ended::Committed(committed)) => committed.completion.clone(),
+            Ok(Ended::Refused { .. }) | Err(_) => None,
+        });
+    }
+    ended.map(drop)
 }
 
 /// Returns the completion, or a failure if the result is too large. Rejecting the result would

@@ -17,7 +17,7 @@ use crate::queue::local_queue::Shared;
 use crate::queue::{Services, ledger};
 use crate::stored::documents::{
     Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text,
-    target_instance,
+    WorkerItem, target_instance,
 };
 use crate::stored::spill::{ConsumedChunks, Spilling};
 
@@ -28,13 +28,16 @@ const MAX_SENDS: u32 = 4;
 /// its other operations.
 const INLINE_BYTES: usize = 1_800_000;
 
-/// The operations of an activity's effects, and the versions that they left.
-pub(crate) struct CommittedEffects {
+/// What the batch has committed.
+pub(crate) struct Committed {
+    /// The operations of the effects, and the versions that they left.
     outcome: Option<BatchOutcome<Durable>>,
     first: usize,
+    /// The version of the message for the same partition; `None` without one, or if the answer was lost.
+    pub(crate) completion: Option<ETag>,
 }
 
-impl CommittedEffects {
+impl Committed {
     /// Returns the version that an operation of the effects left; `None` if the answer was lost.
     pub(crate) fn etag(&self, operation: OperationIndex) -> Option<ETag> {
         let index = OperationIndex::from(self.first + operation.get());
@@ -44,7 +47,7 @@ impl CommittedEffects {
 
 /// The result of the batch that ends an activity.
 pub(crate) enum Ended {
-    Committed(CommittedEffects),
+    Committed(Committed),
     /// An operation of the effects was refused. The activity has not ended.
     Refused {
         /// The index of the operation among the effects.
@@ -53,19 +56,30 @@ pub(crate) enum Ended {
     },
 }
 
+/// How an activity ends.
+#[derive(Debug, Default)]
+pub(crate) struct Ending<'a> {
+    /// What its instance receives; `None` if it was cancelled.
+    pub(crate) completion: Option<WorkItem>,
+    /// How long the completion is delayed.
+    pub(crate) delay: Duration,
+    /// What the same batch commits.
+    pub(crate) effects: Option<&'a Batch<Durable>>,
+}
+
 /// Ends an activity. Its effects are committed by the same batch. After a batch with effects, the
 /// runtime still acknowledges the activity, which then writes nothing.
 pub(crate) async fn end(
     services: &Services,
     shared: &Shared<Activities>,
-    mut completion: Option<WorkItem>,
-    effects: Option<&Batch<Durable>>,
+    mut ending: Ending<'_>,
 ) -> Result<Ended> {
+    let effects = ending.effects;
     services
         .store
         .payloads
-        .encode_messages(completion.as_mut_slice())?;
-    let content = Content::write(services, shared, completion, effects).await?;
+        .encode_messages(ending.completion.as_mut_slice())?;
+    let content = Content::write(services, shared, ending).await?;
     let mut lock = shared.lock().await;
     held(services, &mut lock)?;
     let instance_id = lock.item.document.instance_id.clone();
@@ -103,10 +117,15 @@ pub(crate) async fn end(
         services.activities().finish(ack.lock);
     }
     let first = ack.first_effect;
+    let completion = ack.completion(outcome.as_ref());
     let intent = ack.finish(outcome.as_ref());
     delivery::deliver_all(services, Vec::from_iter(intent), lock.request.caller).await;
     services.queues.sessions.touch(&lock.item.document).await;
-    Ok(Ended::Committed(CommittedEffects { outcome, first }))
+    Ok(Ended::Committed(Committed {
+        outcome,
+        first,
+        completion,
+    }))
 }
 
 /// The documents that the end of an activity writes.
@@ -126,12 +145,12 @@ impl Content {
     async fn write(
         services: &Services,
         shared: &Shared<Activities>,
-        completion: Option<WorkItem>,
-        effects: Option<&Batch<Durable>>,
+        ending: Ending<'_>,
     ) -> Result<Self> {
+        let effects = ending.effects;
         let mut lock = shared.lock().await;
         let now = held(services, &mut lock)?;
-        let mut content = Self::new(services, &lock, completion, now)?;
+        let mut content = Self::new(services, &lock, ending, now)?;
         drop(lock);
         let message = content.message.iter_mut();
         let message = message.map(|(document, _)| &mut document.work_item);
@@ -161,7 +180,7 @@ impl Content {
     fn new(
         services: &Services,
         lock: &WorkLock,
-        completion: Option<WorkItem>,
+        ending: Ending<'_>,
         now: Timestamp,
     ) -> Result<Self, serde_json::Error> {
         let item = &lock.item.document;
@@ -171,13 +190,12 @@ impl Content {
             spilling: Spilling::new(&item.instance_id, now),
             consumed_chunks: ConsumedChunks::of(&item.instance_id, now, [&item.work_item]),
         };
-        let Some(completion) = completion else {
+        let Some(completion) = ending.completion else {
             return Ok(content);
         };
         let target = target_instance(&completion);
         if target == item.instance_id {
-            let cause = OrchestratorItem::completion_cause(item.execution_id, item.activity_id);
-            let mut message = OrchestratorItem::new(&completion, cause, now, now)?;
+            let mut message = message(item, &completion, now + ending.delay, now)?;
             if lock.request.caller.is_runtime() && services.instances().is_local(target) {
                 message = message.reserved(now);
             }
@@ -193,6 +211,17 @@ impl Content {
         }
         Ok(content)
     }
+}
+
+/// Returns the message of a completion for the instance that scheduled the activity.
+pub(super) fn message(
+    item: &WorkerItem,
+    completion: &WorkItem,
+    due: Timestamp,
+    now: Timestamp,
+) -> Result<OrchestratorItem, serde_json::Error> {
+    let cause = OrchestratorItem::completion_cause(item.execution_id, item.activity_id);
+    OrchestratorItem::new(completion, cause, due, now)
 }
 
 /// Returns the time if the lock holds. Otherwise ends the lock.
@@ -311,6 +340,12 @@ impl<'a> Ack<'a> {
         if let Some(next) = self.next {
             next.committed(None);
         }
+    }
+
+    /// Returns the version of the completion in the same partition.
+    fn completion(&self, outcome: Option<&BatchOutcome<Durable>>) -> Option<ETag> {
+        let operation = self.message.as_ref()?.operation()?;
+        outcome?.etag(operation).cloned()
     }
 
     /// Hands on the prelocks after a committed batch, and returns the intent to deliver, if any.

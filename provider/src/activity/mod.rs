@@ -6,6 +6,7 @@ mod detached;
 pub(crate) mod effects;
 mod end;
 mod fetch;
+mod hand_over;
 mod renew;
 
 #[cfg(test)]
@@ -13,7 +14,7 @@ mod tests;
 
 pub(crate) use ack::abandon;
 pub(crate) use detached::ack;
-pub(crate) use end::{CommittedEffects, Ended, end};
+pub(crate) use end::{Committed, Ended, Ending, end};
 pub(crate) use fetch::fetch;
 pub(crate) use renew::renew;
 

@@ -6,7 +6,7 @@ use cdb_emulator::Emulator;
 use cdb_model::{Batch, Document as _, Query, Timestamp};
 use duroxide::providers::{Provider as _, TagFilter, WorkItem};
 
-use super::{Ended, abandon, ack, end, renew};
+use super::{Ended, Ending, abandon, ack, end, renew};
 use crate::provider::CosmosDBProvider;
 use crate::queue::activities::{Activities, ActivityKey, EffectsState};
 use crate::queue::local_queue::Shared;
@@ -56,7 +56,12 @@ impl Locked {
             batch.add(effect.create()).expect("it fits");
         }
         let services = &self.provider.services;
-        let ended = end(services, &self.shared, Some(completed()), Some(&batch)).await;
+        let ending = Ending {
+            completion: Some(completed()),
+            effects: Some(&batch),
+            ..Ending::default()
+        };
+        let ended = end(services, &self.shared, ending).await;
         ended.expect("it is committed")
     }
 

@@ -6,6 +6,7 @@
 
 pub(crate) mod activities;
 mod behind;
+pub(crate) mod hand_over;
 pub(crate) mod instances;
 pub(crate) mod intents;
 pub(crate) mod ledger;

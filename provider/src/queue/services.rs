@@ -11,6 +11,7 @@ use cdb_coordination::{LeaseProvider, Membership};
 use cdb_model::Timestamp;
 use duroxide::providers::WorkItem;
 
+use super::hand_over::Budget;
 use super::ledger::Ledger;
 use super::limits::KnownLimits;
 use super::other_work::OtherWork;
@@ -108,6 +109,7 @@ pub(crate) struct Queues {
     pub(crate) shares: Shares,
     pub(crate) probe: LastProbe,
     pub(crate) limits: KnownLimits,
+    pub(crate) hand_over: Budget,
     /// Orders candidates differently in each process.
     pub(crate) scatter: RandomState,
     pub(crate) other_work: OtherWork,
@@ -130,6 +132,7 @@ impl Queues {
             shares: Shares::new(leases),
             probe: LastProbe::default(),
             limits: KnownLimits::default(),
+            hand_over: Budget::default(),
             scatter: RandomState::new(),
             other_work: OtherWork::default(),
             long_polling: config.long_polling,

@@ -42,6 +42,7 @@ pub(crate) async fn abandon(
     } else {
         turn.instance.document.attempts.clone()
     };
+    give_back(&mut turn, delay.unwrap_or_default()).await;
     let mut unlock = Unlock::new(services.container(), &mut turn, attempts).with_delay(delay);
     let fenced = execute_fenced(&mut unlock).await;
     forget(services, &mut turn, delay.unwrap_or_default());
@@ -52,6 +53,20 @@ pub(crate) async fn abandon(
             Err(Error::LockLost("another runtime took its messages"))
         }
         fenced => committed(fenced).map(|_| Ended::Abandoned),
+    }
+}
+
+/// Leaves the completions that are not stored to their acknowledgements, with the delay.
+async fn give_back(turn: &mut Turn, delay: Duration) {
+    let messages = std::mem::take(&mut turn.messages);
+    for mut message in messages {
+        if let Some(ticket) = message.ticket.take() {
+            match ticket.give_back(delay).await {
+                Some(etag) => message.was_stored(etag),
+                None => continue,
+            }
+        }
+        turn.messages.push(message);
     }
 }
 

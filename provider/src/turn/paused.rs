@@ -33,7 +33,8 @@ pub(super) async fn hold_back(
             .set(Instance::LOCKED_UNTIL, None);
     }
     batch.add(again.at(instance))?;
-    for message in messages {
+    // The others are stored by their acknowledgements, which see the pause.
+    for message in messages.iter().filter(|message| message.is_stored()) {
         let document = &message.stored.document;
         let held = Patch::<OrchestratorItem>::new()
             .set(OrchestratorItem::PAUSED, Some(document.due_at()))

@@ -15,7 +15,7 @@ use tracing::Instrument as _;
 use super::error::ActivityError;
 use super::outbox::{Outgoing, as_part};
 use super::staged::{Effects, Operations};
-use crate::activity::{self, Ended};
+use crate::activity::{self, Ended, Ending};
 use crate::error::Error;
 use crate::queue::activities::{Activities, ActivityKey, EffectsState};
 use crate::queue::local_queue::Shared;
@@ -210,7 +210,12 @@ impl<C: Extends<Durable>> Handler<C> {
                 }
             };
             let completion = Some(activity.completed(result));
-            let ended = activity::end(&self.services, &activity.shared, completion, Some(&part));
+            let ending = Ending {
+                completion,
+                effects: Some(&part),
+                ..Ending::default()
+            };
+            let ended = activity::end(&self.services, &activity.shared, ending);
             match (ended.await?, sealed) {
                 (Ended::Committed(effects), sealed) => {
                     if let Some(sealed) = sealed {

@@ -4,7 +4,7 @@ use cdb_coordination::{MessageDocument, Messaging, OutboxBatch, OutboxError, Pre
 use cdb_model::{Batch, Container, Extends, MemberOf};
 use futures::future::BoxFuture;
 
-use crate::activity::CommittedEffects;
+use crate::activity::Committed;
 use crate::error::{Error, Result};
 use crate::stored::documents::Durable;
 
@@ -34,7 +34,7 @@ pub(crate) trait SealedEffects: Send + Sync {
     fn lost_race(&self, operation: usize, error: &cdb_client::Error) -> bool;
 
     /// Delivers the messages of committed effects.
-    fn deliver(self: Box<Self>, effects: &CommittedEffects);
+    fn deliver(self: Box<Self>, effects: &Committed);
 }
 
 struct SealedMessages<C: Container>(Messaging<C>, PreparedBatch<C>);
@@ -73,7 +73,7 @@ where
         self.1.lost_race(operation, error)
     }
 
-    fn deliver(self: Box<Self>, effects: &CommittedEffects) {
+    fn deliver(self: Box<Self>, effects: &Committed) {
         let Self(messaging, sealed) = *self;
         messaging.deliver(sealed, |operation| effects.etag(operation));
     }

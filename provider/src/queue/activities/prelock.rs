@@ -44,6 +44,12 @@ impl FreeWorkers {
         })
     }
 
+    /// Adds workers that the batch frees.
+    pub(crate) fn and(mut self, more: usize) -> Self {
+        self.capacity += more;
+        self
+    }
+
     /// Locks activities that are about to be created, and reserves the others for this process. Those that
     /// yield to the work of other partitions are not locked: they would go before it.
     pub(crate) fn lock(&self, items: &mut [WorkerItem], now: Timestamp) {

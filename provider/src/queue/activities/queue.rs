@@ -144,6 +144,15 @@ impl ActivityQueue {
         })
     }
 
+    /// Returns whether a worker may hold a completion until a turn takes it. `None` if it must not, because
+    /// others wait for its permits; otherwise whether no activity waits for a worker.
+    pub(crate) fn spare_workers(&self) -> Option<bool> {
+        self.queue.with(|queue, _| {
+            let load = queue.load();
+            (!queue.waits_for_permits()).then_some(load.ready <= load.waiting)
+        })
+    }
+
     /// Returns the request of the worker that fetched last; `None` when no new activity is to be
     /// started.
     pub(crate) fn last_request(&self) -> Option<FetchRequest<WorkerCapability>> {

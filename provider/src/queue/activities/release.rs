@@ -35,6 +35,11 @@ impl Locked for Activities {
 
     async fn release_running(services: &Services, running: Shared<Self>) {
         let mut lock = running.lock().await;
+        while let Some(settled) = lock.handed_over.take() {
+            drop(lock);
+            settled.cancelled().await;
+            lock = running.lock().await;
+        }
         if lock.holds(services.store.now()) {
             let key = lock.item.document.key();
             let released = Self::release_taken(services, &key, &lock.token).await;

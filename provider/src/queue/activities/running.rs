@@ -1,6 +1,7 @@
 //! A running activity of this process.
 
 use cdb_model::{Stored, Timestamp};
+use tokio_util::sync::CancellationToken;
 
 use super::capability::WorkerCapability;
 use crate::queue::local_queue::FetchRequest;
@@ -17,6 +18,8 @@ pub(crate) struct WorkLock {
     pub(crate) effects: EffectsState,
     /// Whether the last renewal failed, although the lock is not lost.
     pub(crate) unanswered: bool,
+    /// Cancelled when an acknowledgement has ended that hands the completion over to a turn.
+    pub(crate) handed_over: Option<CancellationToken>,
     /// Acknowledged, abandoned or lost. A second call with the same token waits for the first one
     /// and fails.
     pub(crate) ended: bool,
@@ -43,6 +46,7 @@ impl WorkLock {
             request,
             effects: EffectsState::None,
             unanswered: false,
+            handed_over: None,
             ended: false,
         }
     }

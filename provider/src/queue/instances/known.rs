@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cdb_model::Timestamp;
-use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
+use duroxide::{Event, EventKind};
 
 use super::attempt::{Arrived, Attempt, Presence};
 use super::cache::CachedInstance;
@@ -288,6 +288,29 @@ impl KnownInstance {
     ) -> bool {
         let unfit = self.unfit.filter(|_| is_backed_off);
         unfit.is_some_and(|unfit| unfit.holds_back(visible_at, kind))
+    }
+
+    /// Returns the orchestration of an instance that can take a completion next: it is cached, or its turn
+    /// is running here.
+    pub(crate) fn takes_completions(&self) -> Option<&str> {
+        if self.is_unfit() || self.is_held() || self.full.is_some() {
+            return None;
+        }
+        let Some(cached) = &self.cached else {
+            let start = self.history.as_ref()?.first().map(|event| &event.kind);
+            return match start {
+                Some(EventKind::OrchestrationStarted { name, .. }) => Some(name),
+                _ => None,
+            };
+        };
+        let instance = &cached.instance.document;
+        let is_open = instance.has_more() && instance.paused.is_none() && instance.held.is_none();
+        is_open.then_some(&*instance.orchestration_name)
+    }
+
+    /// Leaves completions that are not stored to their acknowledgements.
+    pub(crate) fn give_up_unstored(&mut self, is_given_up: impl Fn(&Message) -> bool) {
+        self.retain(|pending| pending.message.is_stored() || !is_given_up(&pending.message));
     }
 
     /// Returns whether the execution has no room for events of this queue.

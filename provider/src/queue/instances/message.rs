@@ -6,6 +6,7 @@ use cdb_model::{Document, DocumentKey, ETag, ItemId, Stored, Timestamp};
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 
+use crate::queue::hand_over::Ticket;
 use crate::queue::overhead::ITEM_OVERHEAD;
 use crate::stored::documents::{Instance, OrchestratorItem, Text};
 
@@ -23,6 +24,8 @@ pub(crate) struct Message {
     pub(crate) content: Content,
     /// A time at which the message was certainly queued.
     pub(crate) seen_at: Instant,
+    /// The ticket of a completion that is not stored. Its version is then empty.
+    pub(crate) ticket: Option<Ticket>,
 }
 
 /// The kinds of messages that may let an instance continue.
@@ -80,6 +83,7 @@ impl Message {
             stored,
             content,
             seen_at,
+            ticket: None,
         }
     }
 
@@ -107,7 +111,32 @@ impl Message {
             stored,
             content: Content::Whole(item),
             seen_at: sent_at,
+            ticket: None,
         })
+    }
+
+    /// Wraps a completion that is not stored. Returns `None` when it has no valid id.
+    pub(crate) fn unstored(
+        document: OrchestratorItem,
+        item: WorkItem,
+        ticket: Ticket,
+    ) -> Option<Self> {
+        let message = Self::written(document, item, ETag::new(""), Instant::now())?;
+        Some(Self {
+            ticket: Some(ticket),
+            ..message
+        })
+    }
+
+    /// Returns whether the store has the message.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.ticket.is_none()
+    }
+
+    /// Notes the version of a message that was stored meanwhile.
+    pub(crate) fn was_stored(&mut self, etag: ETag) {
+        self.stored.etag = etag;
+        self.ticket = None;
     }
 
     pub(crate) fn id(&self) -> &ItemId {

@@ -6,6 +6,7 @@ mod known;
 pub(crate) mod lock;
 mod message;
 mod new_message;
+mod offer;
 mod pending;
 mod poll;
 mod queue;
@@ -24,6 +25,7 @@ pub(crate) use message::{
     Content, MAX_MESSAGES, Message, Parent, sort, sort_cancellations_first, split_off_others,
 };
 pub(crate) use new_message::NewMessage;
+pub(crate) use offer::NextTurn;
 pub(crate) use poll::AllMessages;
 pub(crate) use queue::InstanceQueue;
 pub(crate) use release::take_over;

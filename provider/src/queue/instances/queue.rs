@@ -313,6 +313,7 @@ impl InstanceQueue {
 
     fn end(&self, turn: &mut Turn, learn: impl FnOnce(&mut KnownInstance)) {
         turn.ended = true;
+        turn.give_up_unstored();
         self.queue
             .with(|queue, now| queue.finish(&turn.token, now, learn));
     }
@@ -328,6 +329,7 @@ impl InstanceQueue {
     /// or when the instance is cancelled. Its messages stay queued.
     pub(crate) fn finish_for_other_code(&self, turn: &mut Turn) {
         turn.ended = true;
+        turn.give_up_unstored();
         let times = turn.messages.iter();
         let times = times.map(|message| message.stored.document.visible_at);
         let newest = times.max().unwrap_or_default();
@@ -400,8 +402,10 @@ impl InstanceQueue {
         left: Option<CachedInstance>,
         execution: u64,
     ) {
+        let is_over = left.is_none();
         self.end(turn, |known| {
             known.committed();
+            known.give_up_unstored(|_| is_over);
             known.execution = (execution > 1).then_some(execution);
             known.cached = left.map(Arc::new);
         });

@@ -98,6 +98,11 @@ impl Turn {
         self.history = Err(reason);
     }
 
+    /// Leaves the completions that are not stored to their acknowledgements.
+    pub(super) fn give_up_unstored(&mut self) {
+        self.messages.retain(Message::is_stored);
+    }
+
     /// Returns whether the lock holds at `now`.
     pub(crate) fn holds(&self, now: Timestamp) -> bool {
         !self.ended && !self.instance.document.is_lockable(now)

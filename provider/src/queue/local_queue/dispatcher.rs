@@ -145,6 +145,11 @@ impl MovingAverage {
         self.time = Some(self.time.map_or(time, |average| average * 7 / 8 + time / 8));
     }
 
+    /// Returns the average; `None` before the first time.
+    pub(crate) fn time(&self) -> Option<Duration> {
+        self.time
+    }
+
     /// Returns how many items fit into `time` in sequence: at least one, and one while no time is
     /// known.
     pub(crate) fn items_within(&self, time: Duration) -> usize {

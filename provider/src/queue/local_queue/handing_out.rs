@@ -340,6 +340,24 @@ impl<W: Work> Queue<W> {
         }
     }
 
+    /// Returns whether a dispatcher will soon take an item of the first class, once it is due: one waits, or
+    /// there are fewer such items than dispatchers and the caller `may_wait` until one ends its turn.
+    pub(crate) fn takes_soon(&self, key: &W::Key, may_wait: bool) -> bool {
+        let slot = self.slots.get(key);
+        let is_open =
+            slot.is_some_and(|slot| matches!(slot.phase, Phase::Idle | Phase::Running { .. }));
+        let load = self.load();
+        let takers = load.waiting + if may_wait { load.working } else { 0 };
+        let free = Rank::start_of(Class::Free, Priority::High);
+        let before = self.ready.range(..free).take(takers).count();
+        is_open && before < takers && !self.dispatchers.closing
+    }
+
+    /// Returns whether items wait for permits.
+    pub(crate) fn waits_for_permits(&self) -> bool {
+        self.limiter.has_waiting()
+    }
+
     /// Returns the request of the last long poll; `None` without one, or after the queue was
     /// closed.
     pub(crate) fn last_request(&self) -> Option<&FetchRequest<W::Capability>> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::claim::{Caller, Claim, Held, Shared, UnusedPrelock, Won};
 use super::limiter::Priority;
@@ -225,6 +225,12 @@ impl<W: Work> Queue<W> {
     pub(crate) fn fetched(&self, token: &str) -> Option<(W::Key, Caller)> {
         let held = self.held.get(token)?;
         Some((held.claim.key.clone(), held.caller))
+    }
+
+    /// Returns for how long the runtime has been processing the item under this token.
+    pub(crate) fn time_of(&self, token: &str, now: Instant) -> Option<Duration> {
+        let held = self.held.get(token)?;
+        Some(now.saturating_duration_since(held.since))
     }
 
     /// Notes that the end of an item is stored without its dispatcher, which is free. The runtime does

@@ -1,6 +1,7 @@
 //! The effects of a commit in this process. Nothing here sends a request.
 
 use cdb_client::BatchOutcome;
+use duroxide::providers::WorkItem;
 use metrics::histogram;
 use tracing::Span;
 
@@ -21,6 +22,7 @@ pub(super) fn apply_commit(
 ) -> Vec<OutboxIntent> {
     let instances = services.instances();
     instances.consumed(&turn.instance.document.instance_id, &turn.messages);
+    give_up_cancelled(services, turn, result);
     queue_activities(services, &mut plan, outcome);
     note_own_messages(services, &mut plan, outcome);
     let intents = std::mem::take(&mut plan.outgoing.intents);
@@ -31,6 +33,23 @@ pub(super) fn apply_commit(
     let cached = cached.filter(|cached| cached.instance.document.has_more());
     instances.finish_committed(turn, cached, execution);
     intents
+}
+
+/// Leaves the completions of cancelled activities to their acknowledgements, which find that they are lost.
+fn give_up_cancelled(services: &Services, turn: &Turn, result: &TurnResult) {
+    if result.cancelled.is_empty() {
+        return;
+    }
+    let is_cancelled = |message: &Message| {
+        let item = message.content.item();
+        matches!(item, Some(
+            WorkItem::ActivityCompleted { execution_id, id, .. }
+            | WorkItem::ActivityFailed { execution_id, id, .. }
+        ) if result.cancelled.iter().any(|of| (of.execution_id, of.activity_id) == (*execution_id, *id)))
+    };
+    let instances = services.instances();
+    let instance_id = &turn.instance.document.instance_id;
+    instances.correct(instance_id, |known| known.give_up_unstored(is_cancelled));
 }
 
 /// Records the request units of an instance that has ended.

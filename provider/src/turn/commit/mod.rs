@@ -5,6 +5,7 @@ mod apply;
 mod attributes;
 mod cancelled;
 mod detached;
+mod handed_over;
 mod outgoing;
 mod plan;
 mod segments;
@@ -15,6 +16,7 @@ use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
 use metrics::counter;
 use tokio::sync::MutexGuard;
+use tokio::time::Instant;
 
 use super::exclusive::ExclusiveTurn;
 use super::hold::{self, Ended};
@@ -30,6 +32,7 @@ use crate::stored::{admission, custom_status};
 use crate::timing::COMMIT_TIME;
 use apply::apply_commit;
 pub(crate) use detached::commit;
+use handed_over::{EndedActivities, HandedOver};
 use outgoing::Origin;
 use plan::{PlanContext, plan};
 
@@ -40,6 +43,7 @@ async fn end(
     mut result: TurnResult,
 ) -> Result<Ended> {
     let mut turn = running.lock().await;
+    note_time(services, &turn);
     if !turn.holds(services.store.now()) {
         services.instances().finish(&mut turn);
         return Err(Error::LockLost("it has expired"));
@@ -55,6 +59,16 @@ async fn end(
         result = cancelled;
     }
     commit_locked(services, turn, &mut result).await
+}
+
+/// Notes how long the code of a turn took.
+fn note_time(services: &Services, turn: &Turn) {
+    let instances = services.instances().local();
+    let since = instances.with(|queue, now| queue.time_of(&turn.token, now));
+    let orchestration = &turn.instance.document.orchestration_name;
+    if let Some(time) = since.filter(|_| turn.instance.document.is_created()) {
+        services.queues.hand_over.turn_took(orchestration, time);
+    }
 }
 
 /// Commits a turn that this process holds, and delivers its messages.
@@ -98,7 +112,8 @@ pub(crate) async fn commit_course(
     context.origin.before = Some(*first_due);
     let mut plan = plan(turn, course, &context)?;
     plan.note(turn, action)?;
-    if let Err(error) = send::send(services, turn, &mut plan).await {
+    let mut none = HandedOver::default();
+    if let Err(error) = send::send(services, turn, &mut plan, &mut none).await {
         plan.spilling.release(&services.store);
         return Err(error);
     }
@@ -153,6 +168,7 @@ fn plan_context<'a>(
         },
         limits: services.store.limits,
         workers: None,
+        ended: EndedActivities::new(),
         attributes,
     }
 }
@@ -221,19 +237,31 @@ async fn plan_and_send(
     cancelled::drop_never_started(turn, result);
     check_sent(result)?;
     encode(&services.store.payloads, result)?;
+    let mut handed_over = HandedOver::take(services, turn).await;
     let context = PlanContext {
-        workers: FreeWorkers::of(services),
+        workers: FreeWorkers::of(services).map(|free| free.and(handed_over.free_workers())),
+        ended: handed_over.ended(),
         ..plan_context(services, turn, result, charge)
     };
-    let mut plan = plan(turn, result, &context)?;
+    let mut plan = match plan(turn, result, &context) {
+        Ok(plan) => plan,
+        Err(error) => {
+            handed_over.release();
+            return Err(error);
+        }
+    };
     let dropped = dropped(turn, result);
-    match send::send(services, turn, &mut plan).await {
+    let begun = Instant::now();
+    match send::send(services, turn, &mut plan, &mut handed_over).await {
         Ok(outcome) => {
+            services.queues.hand_over.commit_took(begun.elapsed());
+            handed_over.committed(services, outcome.as_ref());
             report_dropped(&turn.instance.document.instance_id, dropped);
             report_events_after_end(turn);
             Ok(apply_commit(services, turn, result, plan, outcome.as_ref()))
         }
         Err(error) => {
+            handed_over.release();
             plan.spilling.release(&services.store);
             Err(error)
         }

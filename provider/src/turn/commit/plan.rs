@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::advance::{advance, ended_execution};
 use super::cancelled;
+use super::handed_over::EndedActivities;
 use super::outgoing::{Origin, Outgoing, SentOperations};
 use super::segments::NewHistory;
 use crate::error::{Error, Result};
@@ -33,6 +34,8 @@ pub(super) struct PlanContext<'a> {
     pub(super) limits: Limits,
     /// The free capacity of this process's workers.
     pub(super) workers: Option<FreeWorkers>,
+    /// The activities whose completions are not stored.
+    pub(super) ended: EndedActivities,
     /// The search attributes after the turn.
     pub(super) attributes: Attributes,
 }
@@ -43,6 +46,8 @@ pub(super) struct CommitPlan {
     /// The instance after the commit.
     pub(super) instance: Instance,
     pub(super) history: NewHistory,
+    /// The activities that the batch ends.
+    ended_activities: EndedActivities,
     /// The execution that this turn replaces.
     ended: Option<Execution>,
     pub(super) kv: KvUpdate,
@@ -139,6 +144,7 @@ impl CommitPlan {
             instance,
             consumed_chunks: consumed_chunks(turn, origin, &kv),
             history,
+            ended_activities: context.ended.clone(),
             ended,
             kv,
             outgoing,
@@ -199,7 +205,10 @@ impl CommitPlan {
             batch.add(segment.create())?;
         }
         for message in &turn.messages {
-            consume(&mut batch, &message.stored)?;
+            match self.ended_activities.get(message.id()) {
+                Some(activity) => drop(batch.add(activity.delete())?),
+                None => consume(&mut batch, &message.stored)?,
+            }
         }
         self.operations.kv = self.kv.add_to(&mut batch)?;
         self.batch = batch;

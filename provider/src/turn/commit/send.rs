@@ -6,6 +6,7 @@ use cdb_client::{BatchOutcome, ContainerClient};
 use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
 use tokio::time::Instant;
 
+use super::handed_over::HandedOver;
 use super::plan::CommitPlan;
 use crate::error::{Error, Result};
 use crate::queue::Services;
@@ -25,19 +26,28 @@ pub(super) async fn send(
     services: &Services,
     turn: &mut Turn,
     plan: &mut CommitPlan,
+    handed_over: &mut HandedOver<'_>,
 ) -> Result<Option<BatchOutcome<Durable>>> {
     write_chunks(services, turn, &mut plan.spilling).await?;
+    handed_over.add_to(&mut plan.batch);
     let mut commit = Commit {
         services,
         turn,
         plan,
+        handed_over,
         begun: Instant::now(),
     };
     let mut fenced = execute_fenced(&mut commit).await?;
-    while let Fenced::Refused(error) = &fenced
-        && (error.is_transient() || error.is_denied())
-    {
-        tokio::time::sleep(RETRY_PAUSE).await;
+    while let Fenced::Refused(error) = &fenced {
+        if let Some(next) = commit.handed_over.take_failed(error) {
+            // Another worker was faster.
+            next.release();
+            commit.rebuild()?;
+        } else if error.is_transient() || error.is_denied() {
+            tokio::time::sleep(RETRY_PAUSE).await;
+        } else {
+            break;
+        }
         fenced = execute_fenced(&mut commit).await?;
     }
     match fenced {
@@ -96,7 +106,15 @@ fn lost(services: &Services, turn: &mut Turn) -> Error {
     Error::LockLost("another runtime took the instance, or it was deleted")
 }
 
-impl Commit<'_> {
+impl Commit<'_, '_> {
+    /// Builds the batch again, for the newest version of the instance.
+    fn rebuild(&mut self) -> Result<()> {
+        let now = self.services.store.now();
+        self.plan.rebuild(self.turn, now)?;
+        self.handed_over.add_to(&mut self.plan.batch);
+        Ok(())
+    }
+
     /// Renews a lock that has expired, if no runtime has taken it. A slow renewal must not fail the
     /// turn.
     async fn regain(&mut self) -> bool {
@@ -106,14 +124,15 @@ impl Commit<'_> {
 }
 
 /// The fenced write of a commit, which renews the lock of its turn.
-struct Commit<'a> {
+struct Commit<'a, 'b> {
     services: &'a Services,
     turn: &'a mut Turn,
     plan: &'a mut CommitPlan,
+    handed_over: &'a mut HandedOver<'b>,
     begun: Instant,
 }
 
-impl FencedWrite for Commit<'_> {
+impl FencedWrite for Commit<'_, '_> {
     type Container = Durable;
     type Answer = BatchOutcome<Durable>;
     type Error = Error;
@@ -137,7 +156,7 @@ impl FencedWrite for Commit<'_> {
         if sends == 0 && self.plan.version == self.turn.instance.version {
             return Ok(Some(self.turn.lock_time / RENEWAL));
         }
-        self.plan.rebuild(self.turn, self.services.store.now())?;
+        self.rebuild()?;
         // The lock was just renewed, so a slow commit gets most of the lock time.
         Ok(Some(self.turn.lock_time / RENEWAL * 2))
     }

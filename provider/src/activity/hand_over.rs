@@ -1,0 +1,100 @@
+//! Hands a completion over to a turn of this process, whose commit ends the activity.
+
+use duroxide::providers::WorkItem;
+use metrics::counter;
+use tokio_util::sync::CancellationToken;
+
+use super::end::message;
+use crate::error::Result;
+use crate::queue::Services;
+use crate::queue::activities::{Activities, EffectsState, WorkLock};
+use crate::queue::hand_over::{Answer, HandOver, Storing, Ticket};
+use crate::queue::instances::{Message, NextTurn};
+use crate::queue::is_yielding;
+use crate::queue::local_queue::Shared;
+use crate::stored::documents::{Chunked, target_instance};
+
+/// How the completion of an activity goes on.
+pub(super) enum HandedOver {
+    /// A committed turn has consumed it, and has ended the activity.
+    Consumed,
+    /// It must be stored; with the right to, if it was handed over.
+    Store(Option<Storing>),
+}
+
+/// Waits until a turn has consumed a completion, if one of this process will take it soon.
+///
+/// # Errors
+/// Fails when the completion cannot be encoded.
+pub(super) async fn hand_over(
+    services: &Services,
+    shared: &Shared<Activities>,
+    completion: &WorkItem,
+) -> Result<HandedOver> {
+    let budget = &services.queues.hand_over;
+    let (over, next) = {
+        let mut lock = shared.lock().await;
+        let Some(next) = next_turn(services, &lock, completion) else {
+            return Ok(HandedOver::Store(None));
+        };
+        let settled = CancellationToken::new();
+        let (over, ticket) = HandOver::new(shared, settled.clone());
+        let Some(message) = unstored(services, &lock, completion, ticket)? else {
+            return Ok(HandedOver::Store(None));
+        };
+        lock.handed_over = Some(settled);
+        services.instances().hand_over(message);
+        (over, next)
+    };
+    match over.answer(next.within).await {
+        Answer::Consumed => {
+            counter!("cdb.provider.completions.handed_over", "result" => "consumed").increment(1);
+            let item = shared.lock().await.item.document.clone();
+            services.queues.sessions.touch(&item).await;
+            Ok(HandedOver::Consumed)
+        }
+        Answer::Store(storing) => {
+            counter!("cdb.provider.completions.handed_over", "result" => "stored").increment(1);
+            if storing.is_late {
+                let now = tokio::time::Instant::now().into_std();
+                budget.was_late(&next.orchestration, now);
+            }
+            Ok(HandedOver::Store(Some(storing)))
+        }
+    }
+}
+
+/// Returns the turn that will take the completion; `None` if it must be stored. Only a first attempt is
+/// handed over: a turn that kills its process would otherwise never have its message stored.
+fn next_turn(services: &Services, lock: &WorkLock, completion: &WorkItem) -> Option<NextTurn> {
+    let item = &lock.item.document;
+    let is_plain = lock.request.caller.is_runtime()
+        && lock.effects == EffectsState::None
+        && item.attempt_count <= 1
+        && item.paused.is_none()
+        && item.work_item.chunked().is_none()
+        && target_instance(completion) == item.instance_id
+        && lock.holds(services.store.now())
+        && !is_yielding(services, &item.instance_id);
+    let may_wait = services.activities().spare_workers().filter(|_| is_plain)?;
+    let budget = &services.queues.hand_over;
+    let instances = services.instances();
+    instances.next_turn(&item.instance_id, budget, may_wait)
+}
+
+/// Returns the message of a completion; `None` if it is too large to be in one document.
+fn unstored(
+    services: &Services,
+    lock: &WorkLock,
+    completion: &WorkItem,
+    ticket: Ticket,
+) -> Result<Option<Message>> {
+    let mut completion = completion.clone();
+    services.store.payloads.encode_message(&mut completion)?;
+    let now = services.store.now();
+    let document = message(&lock.item.document, &completion, now, now)?.reserved(now);
+    if !Chunked::fits(document.work_item.header()) {
+        return Ok(None);
+    }
+    Ok(Message::unstored(document, completion, ticket))
+}

@@ -1,0 +1,118 @@
+//! How long an acknowledgement waits for a turn, and for which orchestrations it waits at all.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use crate::queue::local_queue::MovingAverage;
+use crate::timing::{HAND_OVER, HAND_OVER_COMMITS, HAND_OVER_PAUSE};
+
+/// The most orchestrations that are remembered. Beyond it all are forgotten.
+const MAX_ORCHESTRATIONS: usize = 1_024;
+
+/// What turns and commits of this process have taken.
+#[derive(Debug, Default)]
+pub(crate) struct Budget(Mutex<Times>);
+
+#[derive(Debug, Default)]
+struct Times {
+    commits: MovingAverage,
+    turns: HashMap<String, Turns>,
+}
+
+/// The turns of an orchestration.
+#[derive(Debug, Default)]
+struct Turns {
+    /// From the fetch to the commit: the replay and the code.
+    average: MovingAverage,
+    /// The end of the pause after a turn that came late.
+    not_before: Option<Instant>,
+}
+
+impl Budget {
+    /// Returns how long a completion waits for a turn of this orchestration; `None` if it must not, because
+    /// the turns take too long.
+    pub(crate) fn of(&self, orchestration: &str, now: Instant) -> Option<Duration> {
+        let times = self.0.lock();
+        let commit = times.commits.time().unwrap_or(HAND_OVER);
+        let longest = (commit * HAND_OVER_COMMITS).min(HAND_OVER);
+        let Some(turns) = times.turns.get(orchestration) else {
+            return Some(longest);
+        };
+        let is_paused = turns.not_before.is_some_and(|end| now < end);
+        let is_slow = turns.average.time().is_some_and(|turn| turn > longest);
+        (!is_paused && !is_slow).then_some(longest)
+    }
+
+    /// Notes the time of a turn from its fetch to its commit.
+    pub(crate) fn turn_took(&self, orchestration: &str, time: Duration) {
+        self.0.lock().of(orchestration).average.add(time);
+    }
+
+    pub(crate) fn commit_took(&self, time: Duration) {
+        self.0.lock().commits.add(time);
+    }
+
+    /// Notes that a turn has not taken a completion in time.
+    pub(crate) fn was_late(&self, orchestration: &str, now: Instant) {
+        self.0.lock().of(orchestration).not_before = Some(now + HAND_OVER_PAUSE);
+    }
+}
+
+impl Times {
+    fn of(&mut self, orchestration: &str) -> &mut Turns {
+        if self.turns.len() >= MAX_ORCHESTRATIONS && !self.turns.contains_key(orchestration) {
+            self.turns.clear();
+        }
+        self.turns.entry(orchestration.to_owned()).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_completion_waits_for_a_few_commits_at_most() {
+        let (budget, now) = (Budget::default(), Instant::now());
+        assert_eq!(budget.of("a", now), Some(HAND_OVER));
+        budget.commit_took(ms(2));
+        assert_eq!(budget.of("a", now), Some(ms(2) * HAND_OVER_COMMITS));
+        for _ in 0..40 {
+            budget.commit_took(ms(500));
+        }
+        assert_eq!(budget.of("a", now), Some(HAND_OVER));
+    }
+
+    #[test]
+    fn it_does_not_wait_for_slow_turns_or_after_a_late_one() {
+        let (budget, now) = (Budget::default(), Instant::now());
+        budget.commit_took(ms(2));
+        budget.turn_took("slow", ms(50));
+        budget.turn_took("fast", ms(1));
+        assert_eq!(budget.of("slow", now), None);
+        assert!(budget.of("fast", now).is_some());
+        budget.was_late("fast", now);
+        assert_eq!(budget.of("fast", now), None);
+        assert!(budget.of("fast", now + HAND_OVER_PAUSE).is_some());
+        // A slow orchestration becomes fast again.
+        for _ in 0..40 {
+            budget.turn_took("slow", ms(1));
+        }
+        assert!(budget.of("slow", now).is_some());
+    }
+
+    #[test]
+    fn not_more_than_so_many_orchestrations_are_remembered() {
+        let budget = Budget::default();
+        for number in 0..5 * MAX_ORCHESTRATIONS {
+            budget.turn_took(&number.to_string(), ms(1));
+        }
+        assert!(budget.0.lock().turns.len() <= MAX_ORCHESTRATIONS);
+    }
+}

@@ -1,0 +1,178 @@
+//! The gate between an acknowledgement and the turn that may consume its completion.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cdb_model::ETag;
+use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::queue::activities::{Activities, WorkLock};
+use crate::queue::local_queue::Shared;
+
+/// What has become of a completion.
+#[derive(Debug)]
+enum Fate {
+    /// Neither stored nor consumed.
+    Waiting,
+    /// A turn has given it back. It is due after this time.
+    GivenBack(Duration),
+    /// Stored as a message, at this version.
+    Stored(ETag),
+    /// A committed turn has consumed it.
+    Consumed,
+    /// The acknowledgement failed, or its outcome is unknown.
+    Failed,
+}
+
+#[derive(Debug)]
+struct Gate {
+    fate: Arc<Mutex<Fate>>,
+    activity: Shared<Activities>,
+    /// Wakes the acknowledgement.
+    changed: Notify,
+}
+
+/// The side of the acknowledgement.
+#[derive(Debug)]
+pub(crate) struct HandOver {
+    gate: Arc<Gate>,
+    _settled: DropGuard,
+}
+
+/// How a hand-over has ended for the acknowledgement.
+pub(crate) enum Answer {
+    /// The turn that has consumed the completion is committed.
+    Consumed,
+    /// The completion must be stored. No turn can consume it meanwhile.
+    Store(Storing),
+}
+
+/// The right to store the completion.
+pub(crate) struct Storing {
+    fate: OwnedMutexGuard<Fate>,
+    /// How long the message is delayed.
+    pub(crate) delay: Duration,
+    /// Whether no turn has taken the completion in time.
+    pub(crate) is_late: bool,
+    /// Kept until the completion is stored.
+    _over: HandOver,
+}
+
+impl HandOver {
+    /// Offers the completion of an activity. `settled` is cancelled when the acknowledgement has ended.
+    pub(crate) fn new(activity: &Shared<Activities>, settled: CancellationToken) -> (Self, Ticket) {
+        let gate = Arc::new(Gate {
+            fate: Arc::new(Mutex::new(Fate::Waiting)),
+            activity: activity.clone(),
+            changed: Notify::new(),
+        });
+        let ticket = Ticket(Arc::new(Holder(gate.clone())));
+        let _settled = settled.drop_guard();
+        (Self { gate, _settled }, ticket)
+    }
+
+    /// Waits until a turn has consumed the completion or no turn holds its ticket, for at most `time`.
+    pub(crate) async fn answer(self, time: Duration) -> Answer {
+        let woken = tokio::time::timeout(time, self.gate.changed.notified()).await;
+        let fate = self.gate.fate.clone().lock_owned().await;
+        let delay = match &*fate {
+            Fate::Consumed => return Answer::Consumed,
+            Fate::GivenBack(delay) => *delay,
+            Fate::Waiting | Fate::Stored(_) | Fate::Failed => Duration::ZERO,
+        };
+        Answer::Store(Storing {
+            fate,
+            delay,
+            is_late: woken.is_err(),
+            _over: self,
+        })
+    }
+}
+
+impl Storing {
+    /// Notes the stored message; `None` if it may not be stored.
+    pub(crate) fn end(mut self, stored: Option<ETag>) {
+        *self.fate = stored.map_or(Fate::Failed, Fate::Stored);
+    }
+}
+
+impl Drop for Storing {
+    /// Leaves a call that was dropped as one that has failed.
+    fn drop(&mut self) {
+        if !matches!(*self.fate, Fate::Stored(_)) {
+            *self.fate = Fate::Failed;
+        }
+    }
+}
+
+/// The side of the message. When the last clone is dropped, the acknowledgement stores the completion.
+#[derive(Clone, Debug)]
+pub(crate) struct Ticket(Arc<Holder>);
+
+#[derive(Debug)]
+struct Holder(Arc<Gate>);
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.0.changed.notify_one();
+    }
+}
+
+/// A message that a commit consumes.
+pub(crate) enum Taken {
+    /// It was stored meanwhile, at this version.
+    Stored(ETag),
+    /// The commit deletes its activity instead.
+    Unstored(Unstored),
+}
+
+/// A completion that only the commit may consume or end while this is held.
+#[derive(Debug)]
+pub(crate) struct Unstored {
+    gate: Arc<Gate>,
+    fate: OwnedMutexGuard<Fate>,
+    /// Neither renewed nor released meanwhile, so that its version stays.
+    pub(crate) activity: OwnedMutexGuard<WorkLock>,
+}
+
+impl Ticket {
+    /// Takes the completion for a commit. After a failed acknowledgement, or a commit whose outcome is
+    /// unknown, the version of the activity decides.
+    pub(crate) async fn take(&self) -> Taken {
+        let gate = self.0.0.clone();
+        let fate = gate.fate.clone().lock_owned().await;
+        if let Fate::Stored(etag) = &*fate {
+            return Taken::Stored(etag.clone());
+        }
+        let activity = gate.activity.clone().lock_owned().await;
+        Taken::Unstored(Unstored {
+            gate,
+            fate,
+            activity,
+        })
+    }
+
+    /// Gives the completion back, to be stored with a delay. Returns the version of the message if it was
+    /// stored meanwhile.
+    pub(crate) async fn give_back(&self, delay: Duration) -> Option<ETag> {
+        let mut fate = self.0.0.fate.lock().await;
+        match &*fate {
+            Fate::Stored(etag) => Some(etag.clone()),
+            Fate::Waiting => {
+                *fate = Fate::GivenBack(delay);
+                None
+            }
+            Fate::GivenBack(_) | Fate::Consumed | Fate::Failed => None,
+        }
+    }
+}
+
+impl Unstored {
+    /// Notes the committed turn, and returns the lock of the activity, which has ended.
+    pub(crate) fn consumed(mut self) -> OwnedMutexGuard<WorkLock> {
+        *self.fate = Fate::Consumed;
+        self.gate.changed.notify_one();
+        self.activity
+    }
+}

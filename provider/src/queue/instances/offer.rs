@@ -1,0 +1,49 @@
+//! Which completions are handed over to a turn of this process before they are stored.
+
+use std::time::Duration;
+
+use super::message::Message;
+use super::queue::InstanceQueue;
+use crate::queue::hand_over::Budget;
+
+/// A turn of this process that is to take a completion.
+#[derive(Debug)]
+pub(crate) struct NextTurn {
+    pub(crate) orchestration: String,
+    /// How long the completion waits for it.
+    pub(crate) within: Duration,
+}
+
+impl InstanceQueue {
+    /// Returns the turn that will take a completion; `None` if it must be stored. If it `may_wait`, a
+    /// dispatcher that is at work may take it next.
+    pub(crate) fn next_turn(
+        &self,
+        instance_id: &str,
+        budget: &Budget,
+        may_wait: bool,
+    ) -> Option<NextTurn> {
+        if self.was_paused(instance_id) {
+            return None;
+        }
+        let key = instance_id.to_owned();
+        self.local().with(|queue, now| {
+            let orchestration = queue.known(&key)?.takes_completions()?;
+            let next = NextTurn {
+                within: budget.of(orchestration, now)?,
+                orchestration: orchestration.to_owned(),
+            };
+            queue.takes_soon(&key, may_wait).then_some(next)
+        })
+    }
+
+    /// Hands a completion over to the next turn. If none takes it, its ticket is dropped.
+    pub(crate) fn hand_over(&self, message: Message) {
+        let key = message.stored.document.instance_id.clone();
+        self.local().with(|queue, now| {
+            if queue.known(&key).is_some() {
+                queue.learn(&key, now, |known| known.note(message, now, Some(now)));
+            }
+        });
+    }
+}

@@ -1,0 +1,286 @@
+//! What may go wrong between an acknowledgement and the commit of its turn.
+
+use std::time::Duration;
+
+use cdb_emulator::{Effect, Fault, OperationKind};
+use cdb_provider::Extent;
+use duroxide::providers::{ExecutionMetadata, Provider, TagFilter};
+use tokio::time::sleep;
+
+use super::stage::{INSTANCE, LOCK, MOMENT, Stage, TOO_LATE};
+use crate::harness::next_turn;
+use crate::several::{ack, enqueue, event};
+use crate::work_items::completion_of;
+
+/// A turn that takes a completion, whose commit loses a request or an answer.
+async fn commits_in_spite_of(effect: Effect) {
+    let Some(stage) = Stage::with_activities(1).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    let turn = turn.await.expect("a turn");
+    let lost = Fault::once(effect).on(OperationKind::Batch);
+    stage.emulator().inject(lost);
+    stage.commit(&turn, None).await.expect("it is committed");
+    acknowledged.await.expect("no panic").expect("it has ended");
+    assert_eq!((stage.activities().await, stage.completions().await), (0, 1));
+    assert!(stage.messages().await.is_empty());
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_of_the_commit_is_lost() {
+    commits_in_spite_of(Effect::DropAnswer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_request_of_the_commit_is_lost() {
+    commits_in_spite_of(Effect::DropRequest).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_worker_takes_the_activity_after_its_lock() {
+    let Some(stage) = Stage::with_activities(1).await else {
+        return;
+    };
+    let lock = Duration::from_secs(2);
+    let activity = stage.activity_for(lock).await;
+    sleep(lock - MOMENT * 5).await;
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    let turn = turn.await.expect("a turn");
+    sleep(MOMENT * 8).await;
+    let other = &stage.other;
+    let fetched = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
+    let (_, token, attempt) = fetched.await.expect("fetch").expect("it is free");
+    assert_eq!(attempt, 2);
+    let late = stage.commit(&turn, None).await;
+    assert!(late.is_err(), "the completion is not the activity's any more");
+    let late = acknowledged.await.expect("no panic");
+    assert!(late.is_err(), "the worker has lost its lock");
+    assert_eq!(stage.completions().await, 0);
+    let done = other.ack_work_item(&token, Some(completion_of(INSTANCE, 2, "other")));
+    done.await.expect("the other worker ends it");
+    let (item, token, _) = next_turn(&stage.provider, LOCK).await;
+    assert_eq!(item.messages, [completion_of(INSTANCE, 2, "other")]);
+    stage.commit_with(&item, &token, "other", None).await.expect("it is committed");
+    assert_eq!((stage.activities().await, stage.completions().await), (0, 1));
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_runtime_commits_first() {
+    let Some(stage) = Stage::with_activities(1).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    let turn = turn.await.expect("a turn");
+    let other = &stage.other;
+    enqueue(other, event(INSTANCE)).await;
+    let (item, token, _) = next_turn(other, LOCK).await;
+    ack(other, &item, &token).await;
+    assert!(stage.commit(&turn, None).await.is_err());
+    acknowledged.await.expect("no panic").expect("it is stored");
+    let (item, token, _) = next_turn(other, LOCK).await;
+    assert_eq!(item.messages.len(), 1);
+    ack(other, &item, &token).await;
+    assert!(stage.messages().await.is_empty());
+    assert_eq!(stage.activities().await, 0);
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_turn_is_rejected_and_fails_the_orchestration() {
+    let Some(stage) = Stage::with(1, |config| config.max_value_bytes = 100_000).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    let (item, token, _) = turn.await.expect("a turn");
+    let large = "x".repeat(200_000);
+    let rejected = stage.commit_with(&item, &token, &large, None).await;
+    assert!(!rejected.expect_err("it is too large").is_retryable());
+    stage.commit_with(&item, &token, "small", None).await.expect("the failure");
+    acknowledged.await.expect("no panic").expect("it has ended");
+    assert_eq!((stage.activities().await, stage.completions().await), (0, 1));
+    assert!(stage.messages().await.is_empty());
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_turn_delays_the_completion() {
+    let Some(stage) = Stage::with_activities(1).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    let (item, token, _) = turn.await.expect("a turn");
+    assert_eq!(item.messages.len(), 1);
+    let delay = Duration::from_millis(500);
+    let abandoned = stage.provider.abandon_orchestration_item(&token, Some(delay), true);
+    abandoned.await.expect("it is abandoned");
+    acknowledged.await.expect("no panic").expect("it is stored");
+    let early = stage.provider.fetch_orchestration_item(LOCK, delay - MOMENT * 30, None);
+    assert!(early.await.expect("fetch").is_none(), "it is delayed");
+    let (item, _, attempt) = next_turn(&stage.provider, LOCK).await;
+    assert_eq!((item.messages.len(), attempt), (1, 1));
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_activity_is_renewed_while_it_waits() {
+    let Some(stage) = Stage::with_activities(1).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    let token = activity.1.clone();
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    let turn = turn.await.expect("a turn");
+    stage.emulator().reset_requests();
+    let renewed = stage.provider.renew_work_item_lock(&token, LOCK * 2);
+    let renewed = tokio::time::timeout(MOMENT, renewed).await;
+    renewed.expect("at once").expect("it is renewed");
+    assert_eq!(stage.requests(OperationKind::Patch), 1);
+    assert!(!acknowledged.is_finished());
+    stage.commit(&turn, None).await.expect("under the new version");
+    acknowledged.await.expect("no panic").expect("it has ended");
+    assert_eq!((stage.activities().await, stage.completions().await), (0, 1));
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_consumes_the_completion_of_a_dropped_acknowledgement() {
+    let Some(stage) = Stage::with_activities(1).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    let turn = turn.await.expect("a turn");
+    acknowledged.abort();
+    sleep(MOMENT).await;
+    stage.commit(&turn, None).await.expect("it is committed");
+    assert_eq!((stage.activities().await, stage.completions().await), (0, 1));
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_holds_back_a_completion_that_waits() {
+    let Some(stage) = Stage::with_activities(1).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    let turn = turn.await.expect("a turn");
+    let other = &stage.other;
+    other.pause(INSTANCE, Extent::Tree, "ada").await.expect("it is paused");
+    assert!(stage.commit(&turn, None).await.is_err(), "it is paused");
+    acknowledged.await.expect("no panic").expect("it is stored");
+    let early = stage.provider.fetch_orchestration_item(LOCK, LOCK, None);
+    assert!(early.await.expect("fetch").is_none(), "it is held back");
+    other.resume(INSTANCE, Extent::Tree).await.expect("it is resumed");
+    let turn = next_turn(&stage.provider, LOCK).await;
+    assert_eq!(turn.0.messages.len(), 1);
+    stage.commit(&turn, None).await.expect("it is committed");
+    assert_eq!((stage.activities().await, stage.completions().await), (0, 1));
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_stores_a_completion_that_waits() {
+    let Some(stage) = Stage::with_activities(1).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    let _turn = turn.await.expect("a turn");
+    stage.provider.shutdown(Duration::from_secs(5)).await;
+    acknowledged.await.expect("no panic").expect("it is stored");
+    assert!(stage.nothing_to_run().await, "it has run");
+    let other = &stage.other;
+    let (item, token, _) = next_turn(other, LOCK).await;
+    assert_eq!(item.messages.len(), 1);
+    ack(other, &item, &token).await;
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_of_an_activity_that_the_turn_cancels_goes() {
+    let Some(stage) = Stage::with_activities(2).await else {
+        return;
+    };
+    let (first, second) = (stage.activity().await, stage.activity().await);
+    let cancelled = first.0;
+    enqueue(&stage.provider, event(INSTANCE)).await;
+    let running = next_turn(&stage.provider, LOCK).await;
+    let next = stage.dispatcher().await;
+    let (late, taken) = (stage.acknowledge(first), stage.acknowledge(second));
+    sleep(MOMENT).await;
+    let committed = stage.commit(&running, Some(cancelled)).await;
+    committed.expect("it is committed");
+    let turn = next.await.expect("a turn");
+    assert_eq!(turn.0.messages.len(), 1, "without the cancelled one");
+    stage.commit(&turn, None).await.expect("it is committed");
+    taken.await.expect("no panic").expect("it has ended");
+    // Stored before the cancellation was delivered, or refused after it.
+    let _stored_or_lost = late.await.expect("no panic");
+    assert_eq!(stage.activities().await, 0);
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_instance_ends_without_the_completion() {
+    let Some(stage) = Stage::with_activities(1).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    enqueue(&stage.provider, event(INSTANCE)).await;
+    let (_, token, _) = next_turn(&stage.provider, LOCK).await;
+    let next = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    sleep(MOMENT).await;
+    let metadata = ExecutionMetadata {
+        status: Some("Completed".to_owned()),
+        output: Some(String::new()),
+        ..ExecutionMetadata::default()
+    };
+    let none = (vec![], vec![], vec![], vec![]);
+    let ended = stage
+        .provider
+        .ack_orchestration_item(&token, 1, none.0, none.1, none.2, metadata, none.3);
+    ended.await.expect("it is committed");
+    let begun = tokio::time::Instant::now();
+    acknowledged.await.expect("no panic").expect("it is stored");
+    assert!(begun.elapsed() < TOO_LATE / 5, "no turn will take it");
+    drop(next);
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_prelock_that_fails_does_not_lose_the_turn() {
+    let Some(stage) = Stage::with_activities(2).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    // The other is not reserved any more.
+    sleep(Duration::from_millis(600)).await;
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    let turn = turn.await.expect("a turn");
+    let other = &stage.other;
+    let fetched = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
+    let _taken = fetched.await.expect("fetch").expect("an activity");
+    stage.commit(&turn, None).await.expect("without the prelock");
+    acknowledged.await.expect("no panic").expect("it has ended");
+    assert_eq!((stage.activities().await, stage.completions().await), (1, 1));
+    stage.backend.stop().await;
+}

@@ -1,0 +1,6 @@
+//! Completions that a turn of the same process consumes before they are stored: nothing is answered before it
+//! is durable, nothing waits long, nothing is lost or doubled.
+
+mod faults;
+mod rule;
+mod stage;

@@ -1,0 +1,158 @@
+//! When a completion is handed over, and for how long it waits.
+
+use std::time::Duration;
+
+use cdb_emulator::OperationKind;
+use duroxide::providers::Provider;
+
+use super::stage::{LOCK, MOMENT, Stage, TOO_LATE};
+use crate::harness::next_turn;
+use crate::several::{enqueue, event};
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_a_turn_takes_is_never_stored() {
+    let Some(stage) = Stage::with_activities(1).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    stage.emulator().reset_requests();
+    let acknowledged = stage.acknowledge(activity);
+    let turn = turn.await.expect("a turn");
+    assert_eq!((turn.0.messages.len(), turn.2), (1, 1));
+    assert!(stage.messages().await.is_empty());
+    assert!(!acknowledged.is_finished(), "it answers after the commit");
+    stage.commit(&turn, None).await.expect("it is committed");
+    let answer = acknowledged.await.expect("no panic");
+    answer.expect("the activity has ended");
+    assert_eq!(stage.requests(OperationKind::Batch), 1);
+    assert_eq!(stage.activities().await, 0);
+    assert!(stage.messages().await.is_empty());
+    assert_eq!(stage.completions().await, 1);
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_does_not_wait_long_for_a_slow_turn() {
+    let Some(stage) = Stage::with_activities(1).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    let turn = turn.await.expect("a turn");
+    tokio::time::sleep(TOO_LATE).await;
+    let answer = acknowledged.await.expect("no panic");
+    answer.expect("it is stored");
+    assert_eq!((stage.messages().await.len(), stage.activities().await), (1, 0));
+    // The turn goes on, and consumes the message.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    stage.commit(&turn, None).await.expect("it is committed");
+    assert!(stage.messages().await.is_empty());
+    assert_eq!(stage.completions().await, 1);
+    let none = stage.provider.fetch_orchestration_item(LOCK, LOCK / 10, None);
+    assert!(none.await.expect("fetch").is_none(), "it arrives once");
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_late_turn_completions_of_its_orchestration_are_stored_at_once_for_a_while() {
+    let Some(stage) = Stage::with_activities(3).await else {
+        return;
+    };
+    let mut at_once = Vec::new();
+    for pause in [Duration::ZERO, Duration::ZERO, Duration::from_secs(2)] {
+        tokio::time::sleep(pause).await;
+        let activity = stage.activity().await;
+        let turn = stage.dispatcher().await;
+        let begun = tokio::time::Instant::now();
+        let acknowledged = stage.acknowledge(activity);
+        let turn = turn.await.expect("a turn");
+        acknowledged.await.expect("no panic").expect("it is stored");
+        at_once.push(begun.elapsed() < TOO_LATE / 2);
+        stage.commit(&turn, None).await.expect("it is committed");
+    }
+    // The slow turn counts in the average: the third one waits for nothing either.
+    assert_eq!(at_once[..2], [false, true], "{at_once:?}");
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_stored_at_once_if_no_dispatcher_is_there() {
+    let Some(stage) = Stage::with_activities(2).await else {
+        return;
+    };
+    let (first, second) = (stage.activity().await, stage.activity().await);
+    let begun = tokio::time::Instant::now();
+    for activity in [first, second] {
+        let answer = stage.acknowledge(activity).await.expect("no panic");
+        answer.expect("it is stored");
+    }
+    assert!(begun.elapsed() < TOO_LATE / 2);
+    assert_eq!(stage.messages().await.len(), 2);
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_attempt_is_stored_so_that_a_turn_that_kills_its_process_is_counted() {
+    let Some(stage) = Stage::with_activities(1).await else {
+        return;
+    };
+    let (_, token) = stage.activity().await;
+    let abandoned = stage.provider.abandon_work_item(&token, None, false).await;
+    abandoned.expect("it is released");
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    let answer = stage.acknowledge(activity).await.expect("no panic");
+    answer.expect("it is stored");
+    assert_eq!(stage.messages().await.len(), 1);
+    let turn = turn.await.expect("a turn");
+    stage.commit(&turn, None).await.expect("it is committed");
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn completions_that_come_during_a_turn_are_taken_by_the_next_one_together() {
+    let Some(stage) = Stage::with_activities(3).await else {
+        return;
+    };
+    let activities = [
+        stage.activity().await,
+        stage.activity().await,
+        stage.activity().await,
+    ];
+    enqueue(&stage.provider, event("i")).await;
+    let running = next_turn(&stage.provider, LOCK).await;
+    let next = stage.dispatcher().await;
+    stage.emulator().reset_requests();
+    let acknowledged = activities.map(|activity| stage.acknowledge(activity));
+    tokio::time::sleep(MOMENT).await;
+    stage.commit(&running, None).await.expect("it is committed");
+    let turn = next.await.expect("a turn");
+    assert_eq!(turn.0.messages.len(), 3);
+    stage.commit(&turn, None).await.expect("it is committed");
+    for answer in acknowledged {
+        answer.await.expect("no panic").expect("it has ended");
+    }
+    assert_eq!(stage.requests(OperationKind::Batch), 2);
+    assert_eq!((stage.activities().await, stage.completions().await), (0, 3));
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_commit_locks_the_next_activity_for_the_worker() {
+    let Some(stage) = Stage::with_activities(4).await else {
+        return;
+    };
+    // The commit has prelocked one for each worker that it knew: none.
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    let turn = turn.await.expect("a turn");
+    stage.commit(&turn, None).await.expect("it is committed");
+    acknowledged.await.expect("no panic").expect("it has ended");
+    stage.emulator().reset_requests();
+    let _next = stage.activity().await;
+    assert_eq!(stage.requests(OperationKind::Patch), 0, "it has the lock");
+    stage.backend.stop().await;
+}

@@ -1,0 +1,198 @@
+//! An instance whose activities run, on the only runtime of a store in simulated time.
+
+use std::time::Duration;
+
+use cdb_emulator::{Emulator, OperationKind};
+use cdb_provider::CosmosDBProvider;
+use cdb_provider::documents::{OrchestratorItem, WorkerItem};
+use cdb_provider::model::{Query, Stored};
+use cdb_tests::Backend;
+use duroxide::providers::{
+    ExecutionMetadata, OrchestrationItem, Provider, ProviderError, ScheduledActivityIdentifier,
+    TagFilter, WorkItem,
+};
+use duroxide::{Event, EventKind};
+use tokio::task::JoinHandle;
+
+use crate::harness::{next_activity, next_turn};
+use crate::several::enqueue;
+use crate::work_items::{activity_of, completion_of, metadata_of, start_of, started};
+
+pub(super) const LOCK: Duration = Duration::from_secs(30);
+
+/// Longer than a completion waits for a turn.
+pub(super) const TOO_LATE: Duration = Duration::from_millis(25);
+
+pub(super) const MOMENT: Duration = Duration::from_millis(1);
+
+/// The only instance.
+pub(super) const INSTANCE: &str = "i";
+
+type Acknowledged = JoinHandle<Result<(), ProviderError>>;
+type Turn = (OrchestrationItem, String, u32);
+
+pub(super) struct Stage {
+    pub(super) backend: Backend,
+    pub(super) provider: CosmosDBProvider,
+    /// Another process.
+    pub(super) other: CosmosDBProvider,
+}
+
+impl Stage {
+    /// The instance has scheduled activities with the ids from 2 on. `None` on an account.
+    pub(super) async fn with_activities(count: u64) -> Option<Self> {
+        Self::with(count, |_| {}).await
+    }
+
+    pub(super) async fn with(
+        count: u64,
+        change: impl FnOnce(&mut cdb_provider::CosmosDBProviderConfig),
+    ) -> Option<Self> {
+        // Polls are not what these tests count.
+        let backend = Backend::start_in_simulated_time(|config| {
+            config.reconciler_interval = LOCK;
+            change(config);
+        })
+        .await?;
+        let (provider, other) = (backend.provider().await, backend.provider().await);
+        enqueue(&provider, start_of(INSTANCE, "Wait")).await;
+        let (_, token, _) = next_turn(&provider, LOCK).await;
+        let scheduled = (2..2 + count).map(|id| (id, scheduled("Work")));
+        let events = std::iter::once((1, started("Wait", ""))).chain(scheduled);
+        let events = events.map(|(id, kind)| event(id, kind)).collect();
+        let work = (2..2 + count).map(|id| activity_of(INSTANCE, id, None));
+        let metadata = metadata_of("Wait");
+        let (work, none) = (work.collect(), Vec::new());
+        let committed = provider
+            .ack_orchestration_item(&token, 1, events, work, none, metadata, vec![])
+            .await;
+        committed.expect("the turn is committed");
+        Some(Self {
+            backend,
+            provider,
+            other,
+        })
+    }
+
+    pub(super) fn emulator(&self) -> &Emulator {
+        self.backend.emulator().expect("not on an account")
+    }
+
+    /// Fetches the next activity, as a worker of the runtime.
+    pub(super) async fn activity(&self) -> (u64, String) {
+        self.activity_for(LOCK).await
+    }
+
+    pub(super) async fn activity_for(&self, lock: Duration) -> (u64, String) {
+        let (item, token, _) = next_activity(&self.provider, lock, None).await;
+        let WorkItem::ActivityExecute { id, .. } = item else {
+            panic!("{item:?}")
+        };
+        (id, token)
+    }
+
+    /// A dispatcher that waits for a turn.
+    pub(super) async fn dispatcher(&self) -> JoinHandle<Turn> {
+        let provider = self.provider.clone();
+        let waits = tokio::spawn(async move { next_turn(&provider, LOCK).await });
+        tokio::time::sleep(MOMENT).await;
+        waits
+    }
+
+    /// Ends an activity.
+    pub(super) fn acknowledge(&self, (id, token): (u64, String)) -> Acknowledged {
+        let provider = self.provider.clone();
+        tokio::spawn(async move {
+            let done = completion_of(INSTANCE, id, "done");
+            provider.ack_work_item(&token, Some(done)).await
+        })
+    }
+
+    /// Commits a turn that takes these completions, and cancels an activity.
+    pub(super) async fn commit(
+        &self,
+        (item, token, _): &Turn,
+        cancelled: Option<u64>,
+    ) -> Result<(), ProviderError> {
+        self.commit_with(item, token, "done", cancelled).await
+    }
+
+    pub(super) async fn commit_with(
+        &self,
+        item: &OrchestrationItem,
+        token: &str,
+        result: &str,
+        cancelled: Option<u64>,
+    ) -> Result<(), ProviderError> {
+        let mut next = item.history.iter().map(Event::event_id).max().unwrap_or(0);
+        let events = item.messages.iter().filter_map(|message| {
+            let WorkItem::ActivityCompleted { id, .. } = message else {
+                return None;
+            };
+            next += 1;
+            let kind = EventKind::ActivityCompleted {
+                result: result.to_owned(),
+            };
+            Some(Event::with_event_id(next, INSTANCE, 1, Some(*id), kind))
+        });
+        let cancelled = cancelled.map(|activity_id| ScheduledActivityIdentifier {
+            instance: INSTANCE.to_owned(),
+            execution_id: 1,
+            activity_id,
+        });
+        let (events, cancelled) = (events.collect(), cancelled.into_iter().collect());
+        let metadata = ExecutionMetadata::default();
+        self.provider
+            .ack_orchestration_item(token, 1, events, vec![], vec![], metadata, cancelled)
+            .await
+    }
+
+    /// The messages that the store has.
+    pub(super) async fn messages(&self) -> Vec<Stored<OrchestratorItem>> {
+        let query = Query::<OrchestratorItem>::in_partition(INSTANCE);
+        let found = self.other.container().query(query).all();
+        found.await.expect("the partition answers")
+    }
+
+    /// The activities that the store has.
+    pub(super) async fn activities(&self) -> usize {
+        let query = Query::<WorkerItem>::in_partition(INSTANCE);
+        let found = self.other.container().query(query).all();
+        found.await.expect("the partition answers").len()
+    }
+
+    /// The number of completions in the committed history.
+    pub(super) async fn completions(&self) -> usize {
+        let history = self.other.read(INSTANCE).await;
+        let events = history.expect("a history");
+        let completed =
+            |event: &&Event| matches!(event.kind, EventKind::ActivityCompleted { .. });
+        events.iter().filter(completed).count()
+    }
+
+    /// The requests of a kind since the last reset.
+    pub(super) fn requests(&self, kind: OperationKind) -> u64 {
+        let counts = self.emulator().requests().counts;
+        counts.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// Whether no activity can be fetched now, by another process.
+    pub(super) async fn nothing_to_run(&self) -> bool {
+        let other = &self.other;
+        let fetched = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
+        fetched.await.expect("fetch").is_none()
+    }
+}
+
+fn event(id: u64, kind: EventKind) -> Event {
+    Event::with_event_id(id, INSTANCE, 1, None, kind)
+}
+
+fn scheduled(name: &str) -> EventKind {
+    EventKind::ActivityScheduled {
+        name: name.to_owned(),
+        input: String::new(),
+        session_id: None,
+        tag: None,
+    }
+}
