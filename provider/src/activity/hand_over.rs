@@ -38,7 +38,7 @@ pub(super) async fn hand_over(
             return Ok(HandedOver::Store(None));
         };
         let settled = CancellationToken::new();
-        let (over, ticket) = HandOver::new(shared, settled.clone());
+        let (over, ticket) = HandOver::of_activity(shared, settled.clone());
         let Some(message) = unstored(services, &lock, completion, ticket)? else {
             return Ok(HandedOver::Store(None));
         };

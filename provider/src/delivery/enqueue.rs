@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use cdb_coordination::execute_proven;
-use cdb_model::{Batch, Document};
+use cdb_model::{Batch, Document, ETag};
 use duroxide::providers::WorkItem;
+use metrics::counter;
 use tokio::time::Instant;
 
 use crate::error::{Error, Result, committed};
 use crate::queue::Services;
+use crate::queue::hand_over::{Answer, HandOver, Storing};
 use crate::queue::instances::Message;
 use crate::stored::admission;
 use crate::stored::documents::{
@@ -50,19 +52,77 @@ pub(crate) async fn message(
     if is_large {
         return large_message(services, document).await;
     }
-    create(services, document, item).await
+    let storing = match hand_over(services, &mut document, item).await {
+        HandedOver::Consumed => return Ok(()),
+        HandedOver::Store(storing) => storing,
+    };
+    let stored = create(services, document, item).await;
+    if let Some(storing) = storing {
+        storing.end(stored.as_ref().ok().cloned().flatten());
+    }
+    stored.map(drop)
 }
 
-/// Creates the document of a message, and notes the message in the local queue.
-async fn create(services: &Services, document: OrchestratorItem, item: &WorkItem) -> Result<()> {
+/// How a message goes on.
+enum HandedOver {
+    /// A committed turn has consumed it.
+    Consumed,
+    /// It must be stored; with the right to, if it was handed over.
+    Store(Option<Storing>),
+}
+
+/// Waits until the first turn of an instance is committed, if a dispatcher of this process waits for one.
+async fn hand_over(
+    services: &Services,
+    document: &mut OrchestratorItem,
+    item: &WorkItem,
+) -> HandedOver {
+    let WorkItem::StartOrchestration { orchestration, .. } = item else {
+        return HandedOver::Store(None);
+    };
+    let is_plain = document.reserved && document.origin.is_none();
+    let budget = &services.queues.hand_over;
+    let within = services
+        .instances()
+        .first_turn(&document.instance_id, orchestration, budget);
+    let Some(within) = within.filter(|_| is_plain) else {
+        return HandedOver::Store(None);
+    };
+    let (over, ticket) = HandOver::of_start();
+    if let Some(message) = Message::unstored(document.clone(), item.clone(), ticket) {
+        services.instances().hand_over(message);
+    }
+    let Answer::Store(storing) = over.answer(within).await else {
+        counter!("cdb.provider.starts.handed_over", "result" => "consumed").increment(1);
+        return HandedOver::Consumed;
+    };
+    counter!("cdb.provider.starts.handed_over", "result" => "stored").increment(1);
+    if storing.is_late {
+        budget.was_late(orchestration, Instant::now().into_std());
+    }
+    if !storing.delay.is_zero() {
+        document.reserved = false;
+        document.visible_at = services.store.now() + storing.delay;
+    }
+    HandedOver::Store(Some(storing))
+}
+
+/// Creates the document of a message, and notes the message in the local queue. Returns its version, if
+/// it is known.
+async fn create(
+    services: &Services,
+    document: OrchestratorItem,
+    item: &WorkItem,
+) -> Result<Option<ETag>> {
     let sent_at = Instant::now();
     let written = services.container().create_if_missing(&document).await;
     if let Ok(Some(written)) = written {
+        let etag = written.etag.clone();
         let message = Message::written(document, item.clone(), written.etag, sent_at);
         if let Some(message) = message {
             services.instances().note_message(message);
         }
-        return Ok(());
+        return Ok(Some(etag));
     }
     // An earlier attempt stored the message, or it may be stored.
     let (execution, due_at) = (document.execution_id, document.due_at());
@@ -70,7 +130,7 @@ async fn create(services: &Services, document: OrchestratorItem, item: &WorkItem
         .instances()
         .recheck(target_instance(item), execution, due_at);
     written?;
-    Ok(())
+    Ok(None)
 }
 
 /// Enqueues a message that is too large for one document: its chunks first.

@@ -82,6 +82,11 @@ pub(crate) async fn extend_for_commit(services: &Services, turn: &mut Turn) -> R
 /// lost. After a lost answer the expiry may be unchanged; the caller renews again well before it.
 pub(crate) async fn extend(services: &Services, turn: &mut Turn) -> Result<bool> {
     let until = services.store.now() + turn.lock_time;
+    if turn.begins_unstored() {
+        // No other process knows the instance.
+        turn.instance.document.locked_until = Some(until);
+        return Ok(true);
+    }
     let mut instance = turn.instance.document.clone();
     instance.locked_until = Some(until);
     let mut patch = Patch::<Instance>::new().set(Instance::LOCKED_UNTIL, Some(until));

@@ -60,7 +60,7 @@ async fn after_a_late_turn_completions_of_its_orchestration_are_stored_at_once_f
     let Some(stage) = Stage::with_activities(3).await else {
         return;
     };
-    let mut at_once = Vec::new();
+    let mut times = Vec::new();
     for pause in [Duration::ZERO, Duration::ZERO, Duration::from_secs(2)] {
         tokio::time::sleep(pause).await;
         let activity = stage.activity().await;
@@ -69,11 +69,10 @@ async fn after_a_late_turn_completions_of_its_orchestration_are_stored_at_once_f
         let acknowledged = stage.acknowledge(activity);
         let turn = turn.await.expect("a turn");
         acknowledged.await.expect("no panic").expect("it is stored");
-        at_once.push(begun.elapsed() < TOO_LATE / 2);
+        times.push(begun.elapsed());
         stage.commit(&turn, None).await.expect("it is committed");
     }
-    // The slow turn counts in the average: the third one waits for nothing either.
-    assert_eq!(at_once[..2], [false, true], "{at_once:?}");
+    assert!(times[0] > times[1] * 2 && times[2] > times[1] * 2, "{times:?}");
     stage.backend.stop().await;
 }
 

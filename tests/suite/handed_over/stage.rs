@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cdb_emulator::{Emulator, OperationKind};
 use cdb_provider::CosmosDBProvider;
-use cdb_provider::documents::{OrchestratorItem, WorkerItem};
+use cdb_provider::documents::{NEVER, OrchestratorItem, WorkerItem};
 use cdb_provider::model::{Query, Stored};
 use cdb_tests::Backend;
 use duroxide::providers::{
@@ -147,11 +147,13 @@ impl Stage {
             .await
     }
 
-    /// The messages that the store has.
+    /// The messages that the store has, without traces.
     pub(super) async fn messages(&self) -> Vec<Stored<OrchestratorItem>> {
         let query = Query::<OrchestratorItem>::in_partition(INSTANCE);
         let found = self.other.container().query(query).all();
-        found.await.expect("the partition answers")
+        let mut found = found.await.expect("the partition answers");
+        found.retain(|message| message.document.visible_at < NEVER);
+        found
     }
 
     /// The activities that the store has.

@@ -1,4 +1,4 @@
-//! The gate between an acknowledgement and the turn that may consume its completion.
+//! The gate between a call that would store a message and the turn that may consume it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,8 +28,9 @@ enum Fate {
 #[derive(Debug)]
 struct Gate {
     fate: Arc<Mutex<Fate>>,
-    activity: Shared<Activities>,
-    /// Wakes the acknowledgement.
+    /// The activity that the message completes.
+    activity: Option<Shared<Activities>>,
+    /// Wakes the caller.
     changed: Notify,
 }
 
@@ -37,7 +38,7 @@ struct Gate {
 #[derive(Debug)]
 pub(crate) struct HandOver {
     gate: Arc<Gate>,
-    _settled: DropGuard,
+    _settled: Option<DropGuard>,
 }
 
 /// How a hand-over has ended for the acknowledgement.
@@ -61,14 +62,25 @@ pub(crate) struct Storing {
 
 impl HandOver {
     /// Offers the completion of an activity. `settled` is cancelled when the acknowledgement has ended.
-    pub(crate) fn new(activity: &Shared<Activities>, settled: CancellationToken) -> (Self, Ticket) {
+    pub(crate) fn of_activity(
+        activity: &Shared<Activities>,
+        settled: CancellationToken,
+    ) -> (Self, Ticket) {
+        Self::new(Some(activity.clone()), Some(settled.drop_guard()))
+    }
+
+    /// Offers the start of an instance.
+    pub(crate) fn of_start() -> (Self, Ticket) {
+        Self::new(None, None)
+    }
+
+    fn new(activity: Option<Shared<Activities>>, _settled: Option<DropGuard>) -> (Self, Ticket) {
         let gate = Arc::new(Gate {
             fate: Arc::new(Mutex::new(Fate::Waiting)),
-            activity: activity.clone(),
+            activity,
             changed: Notify::new(),
         });
         let ticket = Ticket(Arc::new(Holder(gate.clone())));
-        let _settled = settled.drop_guard();
         (Self { gate, _settled }, ticket)
     }
 
@@ -132,8 +144,8 @@ pub(crate) enum Taken {
 pub(crate) struct Unstored {
     gate: Arc<Gate>,
     fate: OwnedMutexGuard<Fate>,
-    /// Neither renewed nor released meanwhile, so that its version stays.
-    pub(crate) activity: OwnedMutexGuard<WorkLock>,
+    /// Neither renewed nor released meanwhile, so that its version stays. `None` for a start.
+    pub(crate) activity: Option<OwnedMutexGuard<WorkLock>>,
 }
 
 impl Ticket {
@@ -145,12 +157,23 @@ impl Ticket {
         if let Fate::Stored(etag) = &*fate {
             return Taken::Stored(etag.clone());
         }
-        let activity = gate.activity.clone().lock_owned().await;
+        let activity = match gate.activity.clone() {
+            Some(activity) => Some(activity.lock_owned().await),
+            None => None,
+        };
         Taken::Unstored(Unstored {
             gate,
             fate,
             activity,
         })
+    }
+
+    /// Returns the version of the message if it is known to be stored.
+    pub(crate) fn stored(&self) -> Option<ETag> {
+        match &*self.0.0.fate.try_lock().ok()? {
+            Fate::Stored(etag) => Some(etag.clone()),
+            _ => None,
+        }
     }
 
     /// Gives the completion back, to be stored with a delay. Returns the version of the message if it was
@@ -170,7 +193,7 @@ impl Ticket {
 
 impl Unstored {
     /// Notes the committed turn, and returns the lock of the activity, which has ended.
-    pub(crate) fn consumed(mut self) -> OwnedMutexGuard<WorkLock> {
+    pub(crate) fn consumed(mut self) -> Option<OwnedMutexGuard<WorkLock>> {
         *self.fate = Fate::Consumed;
         self.gate.changed.notify_one();
         self.activity

@@ -24,7 +24,7 @@ pub(crate) struct Message {
     pub(crate) content: Content,
     /// A time at which the message was certainly queued.
     pub(crate) seen_at: Instant,
-    /// The ticket of a completion that is not stored. Its version is then empty.
+    /// The ticket of a message that is not stored. Its version is then empty.
     pub(crate) ticket: Option<Ticket>,
 }
 
@@ -115,7 +115,7 @@ impl Message {
         })
     }
 
-    /// Wraps a completion that is not stored. Returns `None` when it has no valid id.
+    /// Wraps a message that is not stored. Returns `None` when it has no valid id.
     pub(crate) fn unstored(
         document: OrchestratorItem,
         item: WorkItem,
@@ -131,6 +131,13 @@ impl Message {
     /// Returns whether the store has the message.
     pub(crate) fn is_stored(&self) -> bool {
         self.ticket.is_none()
+    }
+
+    /// Notes whether the message was stored meanwhile.
+    pub(crate) fn settle(&mut self) {
+        if let Some(etag) = self.ticket.as_ref().and_then(Ticket::stored) {
+            self.was_stored(etag);
+        }
     }
 
     /// Notes the version of a message that was stored meanwhile.

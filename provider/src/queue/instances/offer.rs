@@ -1,4 +1,4 @@
-//! Which completions are handed over to a turn of this process before they are stored.
+//! Which messages are handed over to a turn of this process before they are stored.
 
 use std::time::Duration;
 
@@ -37,13 +37,25 @@ impl InstanceQueue {
         })
     }
 
-    /// Hands a completion over to the next turn. If none takes it, its ticket is dropped.
+    /// Returns how long the start of an instance waits for its first turn; `None` if it must be stored.
+    pub(crate) fn first_turn(
+        &self,
+        instance_id: &str,
+        orchestration: &str,
+        budget: &Budget,
+    ) -> Option<Duration> {
+        let key = instance_id.to_owned();
+        self.local().with(|queue, now| {
+            let within = budget.of(orchestration, now)?;
+            queue.takes_at_once(&key).then_some(within)
+        })
+    }
+
+    /// Hands a message over to the next turn. If none takes it, its ticket is dropped.
     pub(crate) fn hand_over(&self, message: Message) {
         let key = message.stored.document.instance_id.clone();
         self.local().with(|queue, now| {
-            if queue.known(&key).is_some() {
-                queue.learn(&key, now, |known| known.note(message, now, Some(now)));
-            }
+            queue.learn(&key, now, |known| known.note(message, now, Some(now)));
         });
     }
 }

@@ -98,7 +98,14 @@ impl Turn {
         self.history = Err(reason);
     }
 
-    /// Leaves the completions that are not stored to their acknowledgements.
+    /// Returns whether neither the instance nor its start is stored.
+    pub(crate) fn begins_unstored(&mut self) -> bool {
+        self.messages.iter_mut().for_each(Message::settle);
+        let mut starts = self.messages.iter().filter(|message| message.is_start());
+        self.instance.version.is_none() && starts.any(|start| !start.is_stored())
+    }
+
+    /// Leaves the messages that are not stored to their acknowledgements.
     pub(super) fn give_up_unstored(&mut self) {
         self.messages.retain(Message::is_stored);
     }

@@ -353,6 +353,13 @@ impl<W: Work> Queue<W> {
         is_open && before < takers && !self.dispatchers.closing
     }
 
+    /// Returns whether a waiting dispatcher would take an unknown item at once.
+    pub(crate) fn takes_at_once(&self, key: &W::Key) -> bool {
+        let load = self.load();
+        let is_new = !self.slots.contains_key(key) && !self.limiter.has_rules();
+        is_new && load.ready < load.waiting && !self.dispatchers.closing
+    }
+
     /// Returns whether items wait for permits.
     pub(crate) fn waits_for_permits(&self) -> bool {
         self.limiter.has_waiting()

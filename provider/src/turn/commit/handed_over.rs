@@ -1,5 +1,5 @@
-//! The completions of a turn that are not stored. The batch of the commit ends their activities, and
-//! prelocks the next ones for their workers.
+//! The messages of a turn that are not stored. The batch of the commit ends the activities that they
+//! complete, and prelocks the next ones for their workers.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::queue::hand_over::{Taken, Unstored};
 use crate::queue::instances::Turn;
 use crate::stored::documents::{Durable, WorkerItem};
 
-/// The activities that a commit ends, by the ids of their completions.
-pub(super) type EndedActivities = BTreeMap<ItemId, Stored<WorkerItem>>;
+/// The messages of a commit that are not stored, by id, with the activities that it ends instead.
+pub(super) type UnstoredMessages = BTreeMap<ItemId, Option<Stored<WorkerItem>>>;
 
-/// The unstored completions that a commit consumes. Nothing else ends or renews their activities
+/// The unstored messages that a commit consumes. Nothing else ends or renews their activities
 /// meanwhile.
 #[derive(Default)]
 pub(super) struct HandedOver<'a> {
@@ -24,7 +24,7 @@ pub(super) struct HandedOver<'a> {
 }
 
 impl<'a> HandedOver<'a> {
-    /// Takes the completions of a turn. Those that were stored meanwhile are consumed as any message.
+    /// Takes the unstored messages of a turn. Those that were stored meanwhile are consumed as any message.
     pub(super) async fn take(services: &'a Services, turn: &mut Turn) -> Self {
         let mut unstored = Vec::new();
         for message in &mut turn.messages {
@@ -37,23 +37,25 @@ impl<'a> HandedOver<'a> {
             }
         }
         let now = services.store.now();
-        let locks = unstored.iter().map(|(_, taken)| &*taken.activity);
+        let locks = unstored.iter().filter_map(|(_, taken)| taken.activity.as_deref());
         let next = locks
             .filter_map(|lock| NextActivity::of(services, lock, now))
             .collect();
         Self { unstored, next }
     }
 
-    /// Returns the activities that the commit ends.
-    pub(super) fn ended(&self) -> EndedActivities {
+    /// Returns the messages, with the activities that the commit ends.
+    pub(super) fn messages(&self) -> UnstoredMessages {
+        let ended = |taken: &Unstored| taken.activity.as_ref().map(|lock| lock.item.clone());
         let unstored = self.unstored.iter();
-        let ended = unstored.map(|(id, taken)| (id.clone(), taken.activity.item.clone()));
-        ended.collect()
+        unstored.map(|(id, taken)| (id.clone(), ended(taken))).collect()
     }
 
     /// Returns the number of workers that the commit frees, and for which it has no activity.
     pub(super) fn free_workers(&self) -> usize {
-        self.unstored.len() - self.next.len()
+        let unstored = self.unstored.iter();
+        let ended = unstored.filter(|(_, taken)| taken.activity.is_some());
+        ended.count() - self.next.len()
     }
 
     /// Adds the prelocks to a batch, as far as it has room.
@@ -79,7 +81,9 @@ impl<'a> HandedOver<'a> {
             next.committed(outcome);
         }
         for (_, taken) in self.unstored {
-            services.activities().finish(&mut taken.consumed());
+            if let Some(mut activity) = taken.consumed() {
+                services.activities().finish(&mut activity);
+            }
         }
     }
 

@@ -32,7 +32,7 @@ use crate::stored::{admission, custom_status};
 use crate::timing::COMMIT_TIME;
 use apply::apply_commit;
 pub(crate) use detached::commit;
-use handed_over::{EndedActivities, HandedOver};
+use handed_over::{UnstoredMessages, HandedOver};
 use outgoing::Origin;
 use plan::{PlanContext, plan};
 
@@ -43,7 +43,7 @@ async fn end(
     mut result: TurnResult,
 ) -> Result<Ended> {
     let mut turn = running.lock().await;
-    note_time(services, &turn);
+    note_time(services, &turn, &result);
     if !turn.holds(services.store.now()) {
         services.instances().finish(&mut turn);
         return Err(Error::LockLost("it has expired"));
@@ -62,11 +62,12 @@ async fn end(
 }
 
 /// Notes how long the code of a turn took.
-fn note_time(services: &Services, turn: &Turn) {
+fn note_time(services: &Services, turn: &Turn, result: &TurnResult) {
     let instances = services.instances().local();
     let since = instances.with(|queue, now| queue.time_of(&turn.token, now));
-    let orchestration = &turn.instance.document.orchestration_name;
-    if let Some(time) = since.filter(|_| turn.instance.document.is_created()) {
+    let orchestration = result.metadata.orchestration_name.as_ref();
+    let orchestration = orchestration.unwrap_or(&turn.instance.document.orchestration_name);
+    if let Some(time) = since {
         services.queues.hand_over.turn_took(orchestration, time);
     }
 }
@@ -168,7 +169,7 @@ fn plan_context<'a>(
         },
         limits: services.store.limits,
         workers: None,
-        ended: EndedActivities::new(),
+        unstored: UnstoredMessages::new(),
         attributes,
     }
 }
@@ -240,7 +241,7 @@ async fn plan_and_send(
     let mut handed_over = HandedOver::take(services, turn).await;
     let context = PlanContext {
         workers: FreeWorkers::of(services).map(|free| free.and(handed_over.free_workers())),
-        ended: handed_over.ended(),
+        unstored: handed_over.messages(),
         ..plan_context(services, turn, result, charge)
     };
     let mut plan = match plan(turn, result, &context) {

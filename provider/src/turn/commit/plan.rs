@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::advance::{advance, ended_execution};
 use super::cancelled;
-use super::handed_over::EndedActivities;
+use super::handed_over::UnstoredMessages;
 use super::outgoing::{Origin, Outgoing, SentOperations};
 use super::segments::NewHistory;
 use crate::error::{Error, Result};
@@ -34,8 +34,7 @@ pub(super) struct PlanContext<'a> {
     pub(super) limits: Limits,
     /// The free capacity of this process's workers.
     pub(super) workers: Option<FreeWorkers>,
-    /// The activities whose completions are not stored.
-    pub(super) ended: EndedActivities,
+    pub(super) unstored: UnstoredMessages,
     /// The search attributes after the turn.
     pub(super) attributes: Attributes,
 }
@@ -46,8 +45,7 @@ pub(super) struct CommitPlan {
     /// The instance after the commit.
     pub(super) instance: Instance,
     pub(super) history: NewHistory,
-    /// The activities that the batch ends.
-    ended_activities: EndedActivities,
+    unstored: UnstoredMessages,
     /// The execution that this turn replaces.
     ended: Option<Execution>,
     pub(super) kv: KvUpdate,
@@ -144,7 +142,7 @@ impl CommitPlan {
             instance,
             consumed_chunks: consumed_chunks(turn, origin, &kv),
             history,
-            ended_activities: context.ended.clone(),
+            unstored: context.unstored.clone(),
             ended,
             kv,
             outgoing,
@@ -205,8 +203,9 @@ impl CommitPlan {
             batch.add(segment.create())?;
         }
         for message in &turn.messages {
-            match self.ended_activities.get(message.id()) {
-                Some(activity) => drop(batch.add(activity.delete())?),
+            match self.unstored.get(message.id()) {
+                Some(Some(activity)) => drop(batch.add(activity.delete())?),
+                Some(None) => {}
                 None => consume(&mut batch, &message.stored)?,
             }
         }
