@@ -1,6 +1,8 @@
 //! The settings of the provider. [`validate`](CosmosDBProviderConfig::validate) checks them before
 //! any request is sent.
 
+mod policies;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use cdb_client::{
 };
 use cdb_coordination::{MembershipConfig, RetryPolicy};
 use duroxide::providers::ProviderError;
+
+pub use policies::{HandOver, OnNondeterminism};
 
 use crate::error::InOperation;
 use crate::stored::StoreSettings;
@@ -99,6 +103,9 @@ pub struct CosmosDBProviderConfig {
     /// code makes other decisions than the recorded ones, or because the orchestration is not
     /// registered. [`Hold`](OnNondeterminism::Hold) by default.
     pub on_nondeterminism: OnNondeterminism,
+    /// Which results and starts are consumed by a turn of this process before they are stored, which
+    /// halves the requests of a step. [`WithSpareDispatchers`](HandOver::WithSpareDispatchers) by default.
+    pub hand_over: HandOver,
     /// The age at which chunks that no commit refers to are deleted; 10 min by default, and at
     /// least four minutes. A commit that makes progress keeps its chunks.
     pub orphan_age: Duration,
@@ -140,18 +147,6 @@ pub struct CosmosDBProviderConfig {
     pub index_timeout: Duration,
     /// The most concurrent requests, and so connections; 512 by default. Further requests wait.
     pub max_connections: usize,
-}
-
-/// What happens to an instance whose turn the code of a runtime cannot execute.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnNondeterminism {
-    /// The turn is not stored. The instance keeps its messages and waits for a runtime with other
-    /// code, which each runtime tries at least once a minute. `cdb doctor` names it.
-    #[default]
-    Hold,
-    /// The instance fails, as duroxide decides: at once if its code makes other decisions, and
-    /// after `max_attempts` attempts if its orchestration is not registered.
-    Fail,
 }
 
 impl CosmosDBProviderConfig {
@@ -423,6 +418,7 @@ impl Default for CosmosDBProviderConfig {
             max_turn_bytes: 256 * 1024 * 1024,
             max_history_bytes: 512 * 1024 * 1024,
             on_nondeterminism: OnNondeterminism::default(),
+            hand_over: HandOver::default(),
             orphan_age: timing::DEFAULT_ORPHAN_AGE,
             unclaimed_age: timing::DEFAULT_UNCLAIMED_AGE,
             bootstrap: Bootstrap::CreateIfMissing,
@@ -466,6 +462,7 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("max_turn_bytes", &self.max_turn_bytes)
             .field("max_history_bytes", &self.max_history_bytes)
             .field("on_nondeterminism", &self.on_nondeterminism)
+            .field("hand_over", &self.hand_over)
             .field("orphan_age", &self.orphan_age)
             .field("unclaimed_age", &self.unclaimed_age)
             .field("bootstrap", &self.bootstrap)
@@ -545,6 +542,7 @@ mod tests {
                     max_turn_bytes: 268435456,
                     max_history_bytes: 536870912,
                     on_nondeterminism: Hold,
+                    hand_over: WithSpareDispatchers,
                     orphan_age: 600s,
                     unclaimed_age: 86400s,
                     bootstrap: CreateIfMissing,

@@ -60,7 +60,7 @@ pub use cdb_coordination::{
     InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
 };
 pub use cdb_derive::SearchAttributes;
-pub use config::{CosmosDBProviderConfig, OnNondeterminism};
+pub use config::{CosmosDBProviderConfig, HandOver, OnNondeterminism};
 pub use operate::admin::Purge;
 pub use operate::replay;
 pub use operate::rewind::{Fork, Restart, Rewound};

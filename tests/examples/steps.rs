@@ -114,7 +114,8 @@ fn orchestrations() -> OrchestrationRegistry {
             Ok(done.len().to_string())
         })
         .register("Subs", async |ctx: OrchestrationContext, _: String| {
-            let children = (0..5).map(|number| ctx.schedule_sub_orchestration("Hello", number.to_string()));
+            let children =
+                (0..5).map(|number| ctx.schedule_sub_orchestration("Hello", number.to_string()));
             let done = ctx.join(children.collect()).await;
             Ok(done.len().to_string())
         })
@@ -157,7 +158,8 @@ async fn measure(workload: &Workload) {
     let took = begun.elapsed();
     let spent = take();
     times.sort_unstable();
-    let at = |share: usize| times[(times.len() * share / 100).min(times.len() - 1)].as_secs_f64() * 1e3;
+    let at =
+        |share: usize| times[(times.len() * share / 100).min(times.len() - 1)].as_secs_f64() * 1e3;
     #[expect(clippy::cast_precision_loss, reason = "thousands of requests")]
     let per = |count: u64| count as f64 / workload.orchestrations as f64;
     #[expect(clippy::cast_precision_loss, reason = "thousands of orchestrations")]
@@ -216,7 +218,11 @@ async fn run(
 }
 
 async fn has_completed(observer: &Client, id: &str) -> bool {
-    match observer.get_orchestration_status(id).await.expect("it is read") {
+    match observer
+        .get_orchestration_status(id)
+        .await
+        .expect("it is read")
+    {
         OrchestrationStatus::Completed { .. } => true,
         OrchestrationStatus::Failed { details, .. } => panic!("{id}: {details:?}"),
         _ => false,

@@ -16,8 +16,8 @@ use crate::queue::instances::NewMessage;
 use crate::queue::local_queue::Shared;
 use crate::queue::{Services, ledger};
 use crate::stored::documents::{
-    Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text,
-    WorkerItem, target_instance,
+    Chunked, Durable, IntentItem, IntentQueue, OrchestratorItem, OutboxIntent, Text, WorkerItem,
+    target_instance,
 };
 use crate::stored::spill::{ConsumedChunks, Spilling};
 

@@ -76,8 +76,9 @@ fn next_turn(services: &Services, lock: &WorkLock, completion: &WorkItem) -> Opt
         && target_instance(completion) == item.instance_id
         && lock.holds(services.store.now())
         && !is_yielding(services, &item.instance_id);
-    let may_wait = services.activities().spare_workers().filter(|_| is_plain)?;
     let budget = &services.queues.hand_over;
+    let is_plain = is_plain && budget.admits(item);
+    let may_wait = services.activities().spare_workers().filter(|_| is_plain)?;
     let instances = services.instances();
     instances.next_turn(&item.instance_id, budget, may_wait)
 }

@@ -132,7 +132,7 @@ impl Queues {
             shares: Shares::new(leases),
             probe: LastProbe::default(),
             limits: KnownLimits::default(),
-            hand_over: Budget::default(),
+            hand_over: Budget::new(config.hand_over.clone()),
             scatter: RandomState::new(),
             other_work: OtherWork::default(),
             long_polling: config.long_polling,

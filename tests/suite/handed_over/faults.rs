@@ -25,7 +25,10 @@ async fn commits_in_spite_of(effect: Effect) {
     stage.emulator().inject(lost);
     stage.commit(&turn, None).await.expect("it is committed");
     acknowledged.await.expect("no panic").expect("it has ended");
-    assert_eq!((stage.activities().await, stage.completions().await), (0, 1));
+    assert_eq!(
+        (stage.activities().await, stage.completions().await),
+        (0, 1)
+    );
     assert!(stage.messages().await.is_empty());
     stage.backend.stop().await;
 }
@@ -57,7 +60,10 @@ async fn another_worker_takes_the_activity_after_its_lock() {
     let (_, token, attempt) = fetched.await.expect("fetch").expect("it is free");
     assert_eq!(attempt, 2);
     let late = stage.commit(&turn, None).await;
-    assert!(late.is_err(), "the completion is not the activity's any more");
+    assert!(
+        late.is_err(),
+        "the completion is not the activity's any more"
+    );
     let late = acknowledged.await.expect("no panic");
     assert!(late.is_err(), "the worker has lost its lock");
     assert_eq!(stage.completions().await, 0);
@@ -65,8 +71,14 @@ async fn another_worker_takes_the_activity_after_its_lock() {
     done.await.expect("the other worker ends it");
     let (item, token, _) = next_turn(&stage.provider, LOCK).await;
     assert_eq!(item.messages, [completion_of(INSTANCE, 2, "other")]);
-    stage.commit_with(&item, &token, "other", None).await.expect("it is committed");
-    assert_eq!((stage.activities().await, stage.completions().await), (0, 1));
+    stage
+        .commit_with(&item, &token, "other", None)
+        .await
+        .expect("it is committed");
+    assert_eq!(
+        (stage.activities().await, stage.completions().await),
+        (0, 1)
+    );
     stage.backend.stop().await;
 }
 
@@ -105,9 +117,15 @@ async fn the_turn_is_rejected_and_fails_the_orchestration() {
     let large = "x".repeat(200_000);
     let rejected = stage.commit_with(&item, &token, &large, None).await;
     assert!(!rejected.expect_err("it is too large").is_retryable());
-    stage.commit_with(&item, &token, "small", None).await.expect("the failure");
+    stage
+        .commit_with(&item, &token, "small", None)
+        .await
+        .expect("the failure");
     acknowledged.await.expect("no panic").expect("it has ended");
-    assert_eq!((stage.activities().await, stage.completions().await), (0, 1));
+    assert_eq!(
+        (stage.activities().await, stage.completions().await),
+        (0, 1)
+    );
     assert!(stage.messages().await.is_empty());
     stage.backend.stop().await;
 }
@@ -123,10 +141,14 @@ async fn an_abandoned_turn_delays_the_completion() {
     let (item, token, _) = turn.await.expect("a turn");
     assert_eq!(item.messages.len(), 1);
     let delay = Duration::from_millis(500);
-    let abandoned = stage.provider.abandon_orchestration_item(&token, Some(delay), true);
+    let abandoned = stage
+        .provider
+        .abandon_orchestration_item(&token, Some(delay), true);
     abandoned.await.expect("it is abandoned");
     acknowledged.await.expect("no panic").expect("it is stored");
-    let early = stage.provider.fetch_orchestration_item(LOCK, delay - MOMENT * 30, None);
+    let early = stage
+        .provider
+        .fetch_orchestration_item(LOCK, delay - MOMENT * 30, None);
     assert!(early.await.expect("fetch").is_none(), "it is delayed");
     let (item, _, attempt) = next_turn(&stage.provider, LOCK).await;
     assert_eq!((item.messages.len(), attempt), (1, 1));
@@ -149,9 +171,15 @@ async fn the_activity_is_renewed_while_it_waits() {
     renewed.expect("at once").expect("it is renewed");
     assert_eq!(stage.requests(OperationKind::Patch), 1);
     assert!(!acknowledged.is_finished());
-    stage.commit(&turn, None).await.expect("under the new version");
+    stage
+        .commit(&turn, None)
+        .await
+        .expect("under the new version");
     acknowledged.await.expect("no panic").expect("it has ended");
-    assert_eq!((stage.activities().await, stage.completions().await), (0, 1));
+    assert_eq!(
+        (stage.activities().await, stage.completions().await),
+        (0, 1)
+    );
     stage.backend.stop().await;
 }
 
@@ -167,7 +195,10 @@ async fn a_turn_consumes_the_completion_of_a_dropped_acknowledgement() {
     acknowledged.abort();
     sleep(MOMENT).await;
     stage.commit(&turn, None).await.expect("it is committed");
-    assert_eq!((stage.activities().await, stage.completions().await), (0, 1));
+    assert_eq!(
+        (stage.activities().await, stage.completions().await),
+        (0, 1)
+    );
     stage.backend.stop().await;
 }
 
@@ -181,16 +212,25 @@ async fn a_pause_holds_back_a_completion_that_waits() {
     let acknowledged = stage.acknowledge(activity);
     let turn = turn.await.expect("a turn");
     let other = &stage.other;
-    other.pause(INSTANCE, Extent::Tree, "ada").await.expect("it is paused");
+    other
+        .pause(INSTANCE, Extent::Tree, "ada")
+        .await
+        .expect("it is paused");
     assert!(stage.commit(&turn, None).await.is_err(), "it is paused");
     acknowledged.await.expect("no panic").expect("it is stored");
     let early = stage.provider.fetch_orchestration_item(LOCK, LOCK, None);
     assert!(early.await.expect("fetch").is_none(), "it is held back");
-    other.resume(INSTANCE, Extent::Tree).await.expect("it is resumed");
+    other
+        .resume(INSTANCE, Extent::Tree)
+        .await
+        .expect("it is resumed");
     let turn = next_turn(&stage.provider, LOCK).await;
     assert_eq!(turn.0.messages.len(), 1);
     stage.commit(&turn, None).await.expect("it is committed");
-    assert_eq!((stage.activities().await, stage.completions().await), (0, 1));
+    assert_eq!(
+        (stage.activities().await, stage.completions().await),
+        (0, 1)
+    );
     stage.backend.stop().await;
 }
 
@@ -279,8 +319,14 @@ async fn a_prelock_that_fails_does_not_lose_the_turn() {
     let other = &stage.other;
     let fetched = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
     let _taken = fetched.await.expect("fetch").expect("an activity");
-    stage.commit(&turn, None).await.expect("without the prelock");
+    stage
+        .commit(&turn, None)
+        .await
+        .expect("without the prelock");
     acknowledged.await.expect("no panic").expect("it has ended");
-    assert_eq!((stage.activities().await, stage.completions().await), (1, 1));
+    assert_eq!(
+        (stage.activities().await, stage.completions().await),
+        (1, 1)
+    );
     stage.backend.stop().await;
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use cdb_emulator::OperationKind;
+use cdb_emulator::{Effect, Fault, OperationKind};
 use duroxide::providers::Provider;
+use tokio::time::sleep;
 
 use super::stage::{LOCK, MOMENT, Stage, TOO_LATE};
 use crate::harness::next_turn;
-use crate::several::{enqueue, event};
+use crate::several::{ack, enqueue, event};
 
 #[tokio::test(start_paused = true)]
 async fn a_completion_that_a_turn_takes_is_never_stored() {
@@ -41,16 +42,21 @@ async fn a_completion_does_not_wait_long_for_a_slow_turn() {
     let turn = stage.dispatcher().await;
     let acknowledged = stage.acknowledge(activity);
     let turn = turn.await.expect("a turn");
-    tokio::time::sleep(TOO_LATE).await;
+    sleep(TOO_LATE).await;
     let answer = acknowledged.await.expect("no panic");
     answer.expect("it is stored");
-    assert_eq!((stage.messages().await.len(), stage.activities().await), (1, 0));
+    assert_eq!(
+        (stage.messages().await.len(), stage.activities().await),
+        (1, 0)
+    );
     // The turn goes on, and consumes the message.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    sleep(Duration::from_secs(2)).await;
     stage.commit(&turn, None).await.expect("it is committed");
     assert!(stage.messages().await.is_empty());
     assert_eq!(stage.completions().await, 1);
-    let none = stage.provider.fetch_orchestration_item(LOCK, LOCK / 10, None);
+    let none = stage
+        .provider
+        .fetch_orchestration_item(LOCK, LOCK / 10, None);
     assert!(none.await.expect("fetch").is_none(), "it arrives once");
     stage.backend.stop().await;
 }
@@ -62,7 +68,7 @@ async fn after_a_late_turn_completions_of_its_orchestration_are_stored_at_once_f
     };
     let mut times = Vec::new();
     for pause in [Duration::ZERO, Duration::ZERO, Duration::from_secs(2)] {
-        tokio::time::sleep(pause).await;
+        sleep(pause).await;
         let activity = stage.activity().await;
         let turn = stage.dispatcher().await;
         let begun = tokio::time::Instant::now();
@@ -72,7 +78,10 @@ async fn after_a_late_turn_completions_of_its_orchestration_are_stored_at_once_f
         times.push(begun.elapsed());
         stage.commit(&turn, None).await.expect("it is committed");
     }
-    assert!(times[0] > times[1] * 2 && times[2] > times[1] * 2, "{times:?}");
+    assert!(
+        times[0] > times[1] * 2 && times[2] > times[1] * 2,
+        "{times:?}"
+    );
     stage.backend.stop().await;
 }
 
@@ -125,7 +134,7 @@ async fn completions_that_come_during_a_turn_are_taken_by_the_next_one_together(
     let next = stage.dispatcher().await;
     stage.emulator().reset_requests();
     let acknowledged = activities.map(|activity| stage.acknowledge(activity));
-    tokio::time::sleep(MOMENT).await;
+    sleep(MOMENT).await;
     stage.commit(&running, None).await.expect("it is committed");
     let turn = next.await.expect("a turn");
     assert_eq!(turn.0.messages.len(), 3);
@@ -134,7 +143,10 @@ async fn completions_that_come_during_a_turn_are_taken_by_the_next_one_together(
         answer.await.expect("no panic").expect("it has ended");
     }
     assert_eq!(stage.requests(OperationKind::Batch), 2);
-    assert_eq!((stage.activities().await, stage.completions().await), (0, 3));
+    assert_eq!(
+        (stage.activities().await, stage.completions().await),
+        (0, 3)
+    );
     stage.backend.stop().await;
 }
 
@@ -154,4 +166,144 @@ async fn the_commit_locks_the_next_activity_for_the_worker() {
     let _next = stage.activity().await;
     assert_eq!(stage.requests(OperationKind::Patch), 0, "it has the lock");
     stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_a_turn_takes_is_never_stored() {
+    let Some(stage) = Stage::with_activities(0).await else {
+        return;
+    };
+    let turn = stage.dispatcher().await;
+    stage.emulator().reset_requests();
+    let started = stage.start("new");
+    let (item, token, attempt) = turn.await.expect("a turn");
+    assert_eq!((item.instance.as_str(), attempt), ("new", 1));
+    assert!(!started.is_finished(), "it answers after the commit");
+    ack(&stage.provider, &item, &token).await;
+    started.await.expect("no panic").expect("it has started");
+    assert_eq!(stage.requests(OperationKind::Batch), 1);
+    assert_eq!(stage.requests(OperationKind::Create), 0);
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_is_stored_if_its_turn_is_slow() {
+    let Some(stage) = Stage::with_activities(0).await else {
+        return;
+    };
+    let turn = stage.dispatcher().await;
+    let started = stage.start("new");
+    let (item, token, _) = turn.await.expect("a turn");
+    // Longer than a reservation, so the lock is stored meanwhile.
+    sleep(Duration::from_secs(2)).await;
+    assert!(started.is_finished());
+    let other = stage.other.fetch_orchestration_item(LOCK, LOCK / 10, None);
+    assert!(other.await.expect("fetch").is_none(), "it has the lock");
+    ack(&stage.provider, &item, &token).await;
+    started.await.expect("no panic").expect("it has started");
+    let none = stage.other.fetch_orchestration_item(LOCK, LOCK / 10, None);
+    assert!(none.await.expect("fetch").is_none(), "it starts once");
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_start_of_an_instance_that_exists_changes_nothing() {
+    let Some(stage) = Stage::with_activities(0).await else {
+        return;
+    };
+    enqueue(&stage.other, crate::several::start("there")).await;
+    let (item, token, _) = next_turn(&stage.other, LOCK).await;
+    ack(&stage.other, &item, &token).await;
+    let turn = stage.dispatcher().await;
+    let started = stage.start("there");
+    let (item, token, _) = turn.await.expect("a turn");
+    assert!(item.history.is_empty(), "it is not known here");
+    let metadata = crate::work_items::metadata_of("Wait");
+    let twice =
+        stage
+            .provider
+            .ack_orchestration_item(&token, 1, vec![], vec![], vec![], metadata, vec![]);
+    assert!(twice.await.is_err(), "it exists");
+    started.await.expect("no panic").expect("it is stored");
+    // As any second start.
+    let (item, token, _) = next_turn(&stage.provider, LOCK).await;
+    assert_eq!((item.history.len(), item.messages.len()), (1, 1));
+    ack(&stage.provider, &item, &token).await;
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_commit_of_an_unstored_start_stays_its_own() {
+    let Some(stage) = Stage::with_activities(0).await else {
+        return;
+    };
+    let turn = stage.dispatcher().await;
+    let started = stage.start("new");
+    let (item, token, _) = turn.await.expect("a turn");
+    let throttled = Effect::Status {
+        status: 429,
+        substatus: 3200,
+        retry_after_ms: Some(5),
+    };
+    let throttled = Fault::always(throttled).on(OperationKind::Batch);
+    stage.emulator().inject(throttled);
+    let recovers = async {
+        // Longer than the lock of the turn.
+        sleep(LOCK * 2).await;
+        stage.emulator().clear_faults();
+    };
+    tokio::join!(ack(&stage.provider, &item, &token), recovers);
+    started.await.expect("no panic").expect("it has started");
+    let none = stage.other.fetch_orchestration_item(LOCK, LOCK / 10, None);
+    assert!(none.await.expect("fetch").is_none(), "it starts once");
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_first_turn_delays_its_start() {
+    let Some(stage) = Stage::with_activities(0).await else {
+        return;
+    };
+    let turn = stage.dispatcher().await;
+    let started = stage.start("new");
+    let (_, token, _) = turn.await.expect("a turn");
+    let delay = Duration::from_millis(500);
+    let abandoned = stage
+        .provider
+        .abandon_orchestration_item(&token, Some(delay), true);
+    abandoned.await.expect("it is abandoned");
+    started.await.expect("no panic").expect("it is stored");
+    let early = stage
+        .provider
+        .fetch_orchestration_item(LOCK, delay - TOO_LATE, None);
+    assert!(early.await.expect("fetch").is_none(), "it is delayed");
+    let (item, token, attempt) = next_turn(&stage.provider, LOCK).await;
+    assert_eq!((item.messages.len(), attempt), (1, 1));
+    ack(&stage.provider, &item, &token).await;
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_waits_for_a_busy_dispatcher_only_if_no_activity_waits_for_it() {
+    for (activities, is_stored) in [(3, true), (1, false)] {
+        let Some(stage) = Stage::with_activities(activities).await else {
+            return;
+        };
+        let activity = stage.activity().await;
+        enqueue(&stage.provider, crate::several::start("busy")).await;
+        let (item, token, _) = next_turn(&stage.provider, LOCK).await;
+        let begun = tokio::time::Instant::now();
+        let acknowledged = stage.acknowledge(activity);
+        ack(&stage.provider, &item, &token).await;
+        let turn = next_turn(&stage.provider, LOCK).await;
+        assert_eq!(
+            stage.messages().await.len(),
+            usize::from(is_stored),
+            "{activities}"
+        );
+        stage.commit(&turn, None).await.expect("it is committed");
+        acknowledged.await.expect("no panic").expect("it has ended");
+        assert!(begun.elapsed() < TOO_LATE);
+        stage.backend.stop().await;
+    }
 }

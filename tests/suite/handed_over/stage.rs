@@ -108,6 +108,12 @@ impl Stage {
         })
     }
 
+    /// Starts an instance.
+    pub(super) fn start(&self, instance: &str) -> Acknowledged {
+        let (provider, start) = (self.provider.clone(), start_of(instance, "Wait"));
+        tokio::spawn(async move { provider.enqueue_for_orchestrator(start, None).await })
+    }
+
     /// Commits a turn that takes these completions, and cancels an activity.
     pub(super) async fn commit(
         &self,
@@ -167,8 +173,7 @@ impl Stage {
     pub(super) async fn completions(&self) -> usize {
         let history = self.other.read(INSTANCE).await;
         let events = history.expect("a history");
-        let completed =
-            |event: &&Event| matches!(event.kind, EventKind::ActivityCompleted { .. });
+        let completed = |event: &&Event| matches!(event.kind, EventKind::ActivityCompleted { .. });
         events.iter().filter(completed).count()
     }
 
@@ -197,4 +202,26 @@ fn scheduled(name: &str) -> EventKind {
         session_id: None,
         tag: None,
     }
+}
+
+/// Commits a turn that takes the completions among its messages.
+pub(super) async fn commit_turn(
+    provider: &CosmosDBProvider,
+    item: &OrchestrationItem,
+    token: &str,
+) -> Result<(), ProviderError> {
+    let mut next = item.history.iter().map(Event::event_id).max().unwrap_or(0);
+    let events = item.messages.iter().filter_map(|message| match message {
+        WorkItem::ActivityCompleted { id, result, .. } => {
+            next += 1;
+            let result = result.clone();
+            let kind = EventKind::ActivityCompleted { result };
+            Some(Event::with_event_id(next, INSTANCE, 1, Some(*id), kind))
+        }
+        _ => None,
+    });
+    let (events, metadata) = (events.collect(), ExecutionMetadata::default());
+    provider
+        .ack_orchestration_item(token, 1, events, vec![], vec![], metadata, vec![])
+        .await
 }

@@ -5,15 +5,20 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::config::HandOver as Policy;
 use crate::queue::local_queue::MovingAverage;
+use crate::stored::documents::WorkerItem;
 use crate::timing::{HAND_OVER, HAND_OVER_COMMITS, HAND_OVER_PAUSE};
 
 /// The most orchestrations that are remembered. Beyond it all are forgotten.
 const MAX_ORCHESTRATIONS: usize = 1_024;
 
-/// What turns and commits of this process have taken.
+/// What turns and commits of this process have taken, and which messages may wait for them.
 #[derive(Debug, Default)]
-pub(crate) struct Budget(Mutex<Times>);
+pub(crate) struct Budget {
+    policy: Policy,
+    times: Mutex<Times>,
+}
 
 #[derive(Debug, Default)]
 struct Times {
@@ -31,10 +36,35 @@ struct Turns {
 }
 
 impl Budget {
-    /// Returns how long a completion waits for a turn of this orchestration; `None` if it must not, because
+    pub(crate) fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            times: Mutex::default(),
+        }
+    }
+
+    /// Returns whether the result of an activity may be handed over.
+    pub(crate) fn admits(&self, activity: &WorkerItem) -> bool {
+        match &self.policy {
+            Policy::Except(names) => activity.name().is_none_or(|name| !names.contains(&name)),
+            Policy::WithSpareDispatchers | Policy::Never | Policy::Always => true,
+        }
+    }
+
+    /// Returns whether dispatchers count as free, for tests.
+    pub(crate) fn is_always(&self) -> bool {
+        self.policy == Policy::Always
+    }
+
+    /// Returns how long a message waits for a turn of this orchestration; `None` if it must not, because
     /// the turns take too long.
     pub(crate) fn of(&self, orchestration: &str, now: Instant) -> Option<Duration> {
-        let times = self.0.lock();
+        match self.policy {
+            Policy::Never => return None,
+            Policy::Always => return Some(HAND_OVER),
+            Policy::WithSpareDispatchers | Policy::Except(_) => {}
+        }
+        let times = self.times.lock();
         let commit = times.commits.time().unwrap_or(HAND_OVER);
         let longest = (commit * HAND_OVER_COMMITS).min(HAND_OVER);
         let Some(turns) = times.turns.get(orchestration) else {
@@ -47,16 +77,16 @@ impl Budget {
 
     /// Notes the time of a turn from its fetch to its commit.
     pub(crate) fn turn_took(&self, orchestration: &str, time: Duration) {
-        self.0.lock().of(orchestration).average.add(time);
+        self.times.lock().of(orchestration).average.add(time);
     }
 
     pub(crate) fn commit_took(&self, time: Duration) {
-        self.0.lock().commits.add(time);
+        self.times.lock().commits.add(time);
     }
 
     /// Notes that a turn has not taken a completion in time.
     pub(crate) fn was_late(&self, orchestration: &str, now: Instant) {
-        self.0.lock().of(orchestration).not_before = Some(now + HAND_OVER_PAUSE);
+        self.times.lock().of(orchestration).not_before = Some(now + HAND_OVER_PAUSE);
     }
 }
 
@@ -113,6 +143,6 @@ mod tests {
         for number in 0..5 * MAX_ORCHESTRATIONS {
             budget.turn_took(&number.to_string(), ms(1));
         }
-        assert!(budget.0.lock().turns.len() <= MAX_ORCHESTRATIONS);
+        assert!(budget.times.lock().turns.len() <= MAX_ORCHESTRATIONS);
     }
 }

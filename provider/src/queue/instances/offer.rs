@@ -33,7 +33,8 @@ impl InstanceQueue {
                 within: budget.of(orchestration, now)?,
                 orchestration: orchestration.to_owned(),
             };
-            queue.takes_soon(&key, may_wait).then_some(next)
+            let is_taken = budget.is_always() || queue.takes_soon(&key, may_wait);
+            is_taken.then_some(next)
         })
     }
 
@@ -47,7 +48,9 @@ impl InstanceQueue {
         let key = instance_id.to_owned();
         self.local().with(|queue, now| {
             let within = budget.of(orchestration, now)?;
-            queue.takes_at_once(&key).then_some(within)
+            let is_new = queue.known(&key).is_none();
+            let is_taken = (budget.is_always() && is_new) || queue.takes_at_once(&key);
+            is_taken.then_some(within)
         })
     }
 

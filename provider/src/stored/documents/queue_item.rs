@@ -265,10 +265,17 @@ impl WorkerItem {
 
     /// Describes the activity, without its input: `Charge #2`.
     pub fn described(&self) -> String {
+        match self.name() {
+            Some(name) => format!("{name} #{}", self.activity_id),
+            None => format!("#{}", self.activity_id),
+        }
+    }
+
+    /// Returns the name of the activity; `None` if the text is damaged.
+    pub(crate) fn name(&self) -> Option<String> {
         match serde_json::from_str(self.work_item.header()) {
-            Ok(WorkItem::ActivityExecute { name, .. }) => format!("{name} #{}", self.activity_id),
-            // The text is damaged.
-            _ => format!("#{}", self.activity_id),
+            Ok(WorkItem::ActivityExecute { name, .. }) => Some(name),
+            _ => None,
         }
     }
 
@@ -322,12 +329,8 @@ impl WorkerItem {
 
     /// Returns what limits select the activity by.
     pub(crate) fn all_labels(&self) -> Labels {
-        let name = || match serde_json::from_str(self.work_item.header()) {
-            Ok(WorkItem::ActivityExecute { name, .. }) => name,
-            _ => String::new(),
-        };
         let labels = self.labels.clone().unwrap_or_else(|| Labels {
-            activity: name(),
+            activity: self.name().unwrap_or_default(),
             ..Labels::default()
         });
         Labels {

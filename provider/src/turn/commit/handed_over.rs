@@ -37,7 +37,9 @@ impl<'a> HandedOver<'a> {
             }
         }
         let now = services.store.now();
-        let locks = unstored.iter().filter_map(|(_, taken)| taken.activity.as_deref());
+        let locks = unstored
+            .iter()
+            .filter_map(|(_, taken)| taken.activity.as_deref());
         let next = locks
             .filter_map(|lock| NextActivity::of(services, lock, now))
             .collect();
@@ -48,7 +50,9 @@ impl<'a> HandedOver<'a> {
     pub(super) fn messages(&self) -> UnstoredMessages {
         let ended = |taken: &Unstored| taken.activity.as_ref().map(|lock| lock.item.clone());
         let unstored = self.unstored.iter();
-        unstored.map(|(id, taken)| (id.clone(), ended(taken))).collect()
+        unstored
+            .map(|(id, taken)| (id.clone(), ended(taken)))
+            .collect()
     }
 
     /// Returns the number of workers that the commit frees, and for which it has no activity.

@@ -32,7 +32,7 @@ use crate::stored::{admission, custom_status};
 use crate::timing::COMMIT_TIME;
 use apply::apply_commit;
 pub(crate) use detached::commit;
-use handed_over::{UnstoredMessages, HandedOver};
+use handed_over::{HandedOver, UnstoredMessages};
 use outgoing::Origin;
 use plan::{PlanContext, plan};
 
