@@ -16,7 +16,7 @@ use crate::several::{enqueue, event};
 use crate::work_items::completion_of;
 
 const ACTIVITIES: u64 = 4;
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 20;
 /// The locks of turns and activities, short so that lost ones are taken over soon.
 const SHORT: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(120);

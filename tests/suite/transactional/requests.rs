@@ -1,8 +1,9 @@
-//! Effects cost no request of their own.
+//! Effects cost no request of their own. Their activity ends with a write of its own.
 
 use std::time::Duration;
 
 use cdb_model::{Document as _, Patch};
+use cdb_provider::HandOver;
 use cdb_tests::Backend;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationStatus};
@@ -18,6 +19,8 @@ async fn spent(with_effects: bool) -> Option<u64> {
     let backend = Backend::start_simulated_with(|config| {
         config.reconciler_interval = RARELY;
         (config.min_poll_interval, config.max_poll_interval) = (RARELY, RARELY);
+        // As with effects.
+        config.hand_over = HandOver::Never;
     });
     let mut env = Env::on(backend.await).await;
     env.backend.emulator()?;
@@ -73,7 +76,7 @@ async fn spent(with_effects: bool) -> Option<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activity_with_effects_sends_as_many_requests_as_one_without() {
+async fn an_activity_with_effects_sends_as_many_requests_as_one_whose_result_is_stored() {
     let (Some(plain), Some(with_effects)) = (spent(false).await, spent(true).await) else {
         println!("skipped: only the emulator counts");
         return;
