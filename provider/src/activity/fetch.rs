@@ -98,7 +98,10 @@ async fn begin_locked(
 
 /// Returns the earliest end of a lock that is handed out without a renewal. The runtime expects its
 /// full time, and an older lock may precede a pause.
-fn fresh_until(services: &Services, request: &FetchRequest<WorkerCapability>) -> Timestamp {
+pub(super) fn fresh_until(
+    services: &Services,
+    request: &FetchRequest<WorkerCapability>,
+) -> Timestamp {
     let age = LOOK_AGAIN.min(request.lock_timeout / 4);
     services.store.now() + request.lock_timeout.saturating_sub(age)
 }

@@ -5,6 +5,7 @@ use metrics::counter;
 use tokio_util::sync::CancellationToken;
 
 use super::end::message;
+use super::fetch::fresh_until;
 use crate::error::Result;
 use crate::queue::Services;
 use crate::queue::activities::{Activities, EffectsState, WorkLock};
@@ -32,6 +33,10 @@ pub(super) async fn hand_over(
     completion: &WorkItem,
 ) -> Result<HandedOver> {
     let budget = &services.queues.hand_over;
+    let is_taken = next_turn(services, &*shared.lock().await, completion).is_some();
+    if !is_taken || !is_current(services, shared).await {
+        return Ok(HandedOver::Store(None));
+    }
     let (over, next) = {
         let mut lock = shared.lock().await;
         let Some(next) = next_turn(services, &lock, completion) else {
@@ -62,6 +67,26 @@ pub(super) async fn hand_over(
             Ok(HandedOver::Store(Some(storing)))
         }
     }
+}
+
+/// Returns whether the activity is as this process has left it. If it was locked a while ago, its instance
+/// may be paused, deleted or taken over, and a turn would begin that cannot be committed. A read is cheaper
+/// than a stored completion.
+async fn is_current(services: &Services, shared: &Shared<Activities>) -> bool {
+    let (item, fresh_until) = {
+        let lock = shared.lock().await;
+        (lock.item.clone(), fresh_until(services, &lock.request))
+    };
+    if item.document.locked_until > Some(fresh_until) {
+        return true;
+    }
+    let latest = services.container().latest_committed();
+    let instance_id = &item.document.instance_id;
+    let read = services
+        .ledger
+        .charge(instance_id, latest.read(&item))
+        .await;
+    matches!(read, Ok(Some(found)) if found.etag == item.etag)
 }
 
 /// Returns the turn that will take the completion; `None` if it must be stored. Only a first attempt is

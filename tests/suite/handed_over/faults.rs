@@ -5,9 +5,9 @@ use std::time::Duration;
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::Extent;
 use duroxide::providers::{ExecutionMetadata, Provider, TagFilter};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
-use super::stage::{INSTANCE, LOCK, MOMENT, Stage, TOO_LATE};
+use super::stage::{INSTANCE, LOCK, MOMENT, SOON, Stage};
 use crate::harness::next_turn;
 use crate::several::{ack, enqueue, event};
 use crate::work_items::completion_of;
@@ -84,7 +84,7 @@ async fn another_worker_takes_the_activity_after_its_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn another_runtime_commits_first() {
-    let Some(stage) = Stage::with_activities(1).await else {
+    let Some(stage) = Stage::patient(1).await else {
         return;
     };
     let activity = stage.activity().await;
@@ -95,8 +95,10 @@ async fn another_runtime_commits_first() {
     enqueue(other, event(INSTANCE)).await;
     let (item, token, _) = next_turn(other, LOCK).await;
     ack(other, &item, &token).await;
+    let lost = Instant::now();
     assert!(stage.commit(&turn, None).await.is_err());
     acknowledged.await.expect("no panic").expect("it is stored");
+    assert!(lost.elapsed() < SOON, "no turn has it any more");
     let (item, token, _) = next_turn(other, LOCK).await;
     assert_eq!(item.messages.len(), 1);
     ack(other, &item, &token).await;
@@ -235,6 +237,31 @@ async fn a_pause_holds_back_a_completion_that_waits() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_end_of_a_long_activity_begins_no_turn_of_a_paused_instance() {
+    let Some(stage) = Stage::patient(1).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    sleep(Duration::from_secs(2)).await;
+    let paused = stage.other.pause(INSTANCE, Extent::Tree, "ada").await;
+    paused.expect("it is paused");
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity).await.expect("no panic");
+    acknowledged.expect("it is stored");
+    sleep(LOCK).await;
+    assert!(!turn.is_finished(), "it is paused");
+    let resumed = stage.other.resume(INSTANCE, Extent::Tree).await;
+    resumed.expect("it is resumed");
+    let turn = turn.await.expect("a turn");
+    stage.commit(&turn, None).await.expect("it is committed");
+    assert_eq!(
+        (stage.activities().await, stage.completions().await),
+        (0, 1)
+    );
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shutdown_stores_a_completion_that_waits() {
     let Some(stage) = Stage::with_activities(1).await else {
         return;
@@ -279,7 +306,7 @@ async fn a_completion_of_an_activity_that_the_turn_cancels_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn the_instance_ends_without_the_completion() {
-    let Some(stage) = Stage::with_activities(1).await else {
+    let Some(stage) = Stage::patient(1).await else {
         return;
     };
     let activity = stage.activity().await;
@@ -298,9 +325,9 @@ async fn the_instance_ends_without_the_completion() {
         .provider
         .ack_orchestration_item(&token, 1, none.0, none.1, none.2, metadata, none.3);
     ended.await.expect("it is committed");
-    let begun = tokio::time::Instant::now();
+    let begun = Instant::now();
     acknowledged.await.expect("no panic").expect("it is stored");
-    assert!(begun.elapsed() < TOO_LATE / 5, "no turn will take it");
+    assert!(begun.elapsed() < SOON, "no turn will take it");
     drop(next);
     stage.backend.stop().await;
 }

@@ -6,7 +6,7 @@ use cdb_emulator::{Effect, Fault, OperationKind};
 use duroxide::providers::Provider;
 use tokio::time::sleep;
 
-use super::stage::{LOCK, MOMENT, Stage, TOO_LATE};
+use super::stage::{LOCK, MOMENT, SOON, Stage, TOO_LATE};
 use crate::harness::next_turn;
 use crate::several::{ack, enqueue, event};
 
@@ -103,7 +103,7 @@ async fn it_is_stored_at_once_if_no_dispatcher_is_there() {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_attempt_is_stored_so_that_a_turn_that_kills_its_process_is_counted() {
-    let Some(stage) = Stage::with_activities(1).await else {
+    let Some(stage) = Stage::patient(1).await else {
         return;
     };
     let (_, token) = stage.activity().await;
@@ -111,8 +111,10 @@ async fn a_second_attempt_is_stored_so_that_a_turn_that_kills_its_process_is_cou
     abandoned.expect("it is released");
     let activity = stage.activity().await;
     let turn = stage.dispatcher().await;
+    let begun = tokio::time::Instant::now();
     let answer = stage.acknowledge(activity).await.expect("no panic");
     answer.expect("it is stored");
+    assert!(begun.elapsed() < SOON, "it does not wait");
     assert_eq!(stage.messages().await.len(), 1);
     let turn = turn.await.expect("a turn");
     stage.commit(&turn, None).await.expect("it is committed");

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use cdb_emulator::{Emulator, OperationKind};
-use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::{NEVER, OrchestratorItem, WorkerItem};
 use cdb_provider::model::{Query, Stored};
+use cdb_provider::{CosmosDBProvider, HandOver};
 use cdb_tests::Backend;
 use duroxide::providers::{
     ExecutionMetadata, OrchestrationItem, Provider, ProviderError, ScheduledActivityIdentifier,
@@ -22,6 +22,9 @@ pub(super) const LOCK: Duration = Duration::from_secs(30);
 
 /// Longer than a completion waits for a turn.
 pub(super) const TOO_LATE: Duration = Duration::from_millis(25);
+
+/// Shorter than a completion waits at most, and longer than a few requests.
+pub(super) const SOON: Duration = Duration::from_millis(12);
 
 pub(super) const MOMENT: Duration = Duration::from_millis(1);
 
@@ -42,6 +45,11 @@ impl Stage {
     /// The instance has scheduled activities with the ids from 2 on. `None` on an account.
     pub(super) async fn with_activities(count: u64) -> Option<Self> {
         Self::with(count, |_| {}).await
+    }
+
+    /// Completions wait for as long as they ever do, so that it shows when one does not wait.
+    pub(super) async fn patient(count: u64) -> Option<Self> {
+        Self::with(count, |config| config.hand_over = HandOver::Always).await
     }
 
     pub(super) async fn with(
