@@ -402,10 +402,8 @@ impl InstanceQueue {
         left: Option<CachedInstance>,
         execution: u64,
     ) {
-        let is_over = left.is_none();
         self.end(turn, |known| {
             known.committed();
-            known.give_up_unstored(|_| is_over);
             known.execution = (execution > 1).then_some(execution);
             known.cached = left.map(Arc::new);
         });
