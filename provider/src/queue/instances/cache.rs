@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use cdb_model::Stored;
-use duroxide::Event;
+use duroxide::{Event, EventKind};
 use tokio::time::Instant;
 
 use crate::stored::documents::Instance;
@@ -39,6 +39,14 @@ impl History {
     }
 }
 
+/// Returns the orchestration of a history.
+pub(super) fn started_orchestration(events: &[Event]) -> Option<&str> {
+    match &events.first()?.kind {
+        EventKind::OrchestrationStarted { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
 /// A cached instance between two turns.
 #[derive(Clone, Debug)]
 pub(crate) struct CachedInstance {
@@ -49,6 +57,13 @@ pub(crate) struct CachedInstance {
 }
 
 impl CachedInstance {
+    /// Returns the orchestration of an instance that can go on.
+    pub(super) fn open_orchestration(&self) -> Option<&str> {
+        let instance = &self.instance.document;
+        let is_open = instance.has_more() && instance.paused.is_none() && instance.held.is_none();
+        is_open.then_some(&*instance.orchestration_name)
+    }
+
     /// Returns the bytes of memory. Parsed events take about three times their text.
     pub(crate) fn bytes(&self) -> usize {
         BASE_BYTES + 3 * self.history.bytes + self.kv.bytes()

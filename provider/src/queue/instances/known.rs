@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cdb_model::Timestamp;
+use duroxide::Event;
 use duroxide::providers::DispatcherCapabilityFilter;
-use duroxide::{Event, EventKind};
 
 use super::attempt::{Arrived, Attempt, Presence};
-use super::cache::CachedInstance;
+use super::cache::{CachedInstance, started_orchestration};
 use super::message::{Message, MessageKind, for_next_turn, split_off_others};
 use super::pending::Pending;
 use super::room::Full;
 use super::turn::{Left, Turn};
 use super::unfit::{Readiness, Unfit};
-use super::version::supports;
+use super::version::{runs_nothing, supports};
 use crate::queue::local_queue::{Memory, Offer, Work};
 use crate::stored::documents::Labels;
 use crate::timing::MIN_UNFIT_BACKOFF;
@@ -296,16 +296,10 @@ impl KnownInstance {
         if self.is_unfit() || self.is_held() || self.full.is_some() {
             return None;
         }
-        let Some(cached) = &self.cached else {
-            let start = self.history.as_ref()?.first().map(|event| &event.kind);
-            return match start {
-                Some(EventKind::OrchestrationStarted { name, .. }) => Some(name),
-                _ => None,
-            };
-        };
-        let instance = &cached.instance.document;
-        let is_open = instance.has_more() && instance.paused.is_none() && instance.held.is_none();
-        is_open.then_some(&*instance.orchestration_name)
+        match &self.cached {
+            Some(cached) => cached.open_orchestration(),
+            None => started_orchestration(self.history.as_ref()?),
+        }
     }
 
     /// Leaves completions that are not stored to their acknowledgements.
@@ -341,11 +335,6 @@ impl KnownInstance {
         let pending = self.pending.iter();
         self.pending_bytes = pending.map(|pending| pending.message.bytes()).sum();
     }
-}
-
-/// Returns whether a dispatcher supports no version of duroxide.
-fn runs_nothing(filter: Option<&DispatcherCapabilityFilter>) -> bool {
-    filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty())
 }
 
 impl Work for Instances {

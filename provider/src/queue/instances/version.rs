@@ -21,6 +21,11 @@ fn unpack_version(packed: u64) -> semver::Version {
     semver::Version::new(packed / 1_000_000, packed / 1_000 % 1_000, packed % 1_000)
 }
 
+/// Returns whether a dispatcher supports no version of duroxide.
+pub(super) fn runs_nothing(filter: Option<&DispatcherCapabilityFilter>) -> bool {
+    filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
