@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_client::Error as ClientError;
 use cdb_coordination::{Lockable, confirm_lock, lock};
-use cdb_model::{Batch, ETag, OperationIndex, Stored, Timestamp};
+use cdb_model::{Batch, ETag, OperationIndex, Stored};
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 use duroxide::{ErrorDetails, Event};
 
@@ -13,7 +13,7 @@ use super::ack::{abandon, abandon_locked};
 use super::detached::ack;
 use super::renew::renew;
 use crate::error::{Error, Result};
-use crate::queue::activities::lock::{held_back, lock_patch, locked, unlock_until};
+use crate::queue::activities::lock::{fresh_until, held_back, lock_patch, locked, unlock_until};
 use crate::queue::activities::{Activities, KnownActivity, Scope, WorkLock, WorkerCapability};
 use crate::queue::local_queue::{Caller, FetchRequest, Guard, Shared, Taken};
 use crate::queue::poll::{Due, run as poll};
@@ -24,7 +24,7 @@ use crate::stored::documents::{Durable, WorkerItem};
 use crate::stored::history;
 use crate::stored::payload::Payloads;
 use crate::stored::spill::{self, ReadUnderLock};
-use crate::timing::{ACTIVITY_UNANSWERED, ACTIVITY_UNDECODABLE, ACTIVITY_UNFIT, LOOK_AGAIN};
+use crate::timing::{ACTIVITY_UNANSWERED, ACTIVITY_UNDECODABLE, ACTIVITY_UNFIT};
 
 /// The result of a fetch: the activity, its lock token, the attempt.
 type Fetched = (WorkItem, String, u32);
@@ -87,23 +87,13 @@ async fn begin_locked(
     mut item: Stored<WorkerItem>,
     request: &FetchRequest<WorkerCapability>,
 ) -> Result<Option<Fetched>> {
-    if item.document.locked_until > Some(fresh_until(services, request)) {
+    if item.document.locked_until > Some(fresh_until(&services.store, request.lock_timeout)) {
         note_begin(services, &item.document.instance_id);
         return begin(services, guard, item, request).await;
     }
     // The prelock is too old: it is locked again, and the attempt is counted once.
     item.document.attempt_count = item.document.attempt_count.saturating_sub(1);
     try_lock(services, guard, item, request).await
-}
-
-/// Returns the earliest end of a lock that is handed out without a renewal. The runtime expects its
-/// full time, and an older lock may precede a pause.
-pub(super) fn fresh_until(
-    services: &Services,
-    request: &FetchRequest<WorkerCapability>,
-) -> Timestamp {
-    let age = LOOK_AGAIN.min(request.lock_timeout / 4);
-    services.store.now() + request.lock_timeout.saturating_sub(age)
 }
 
 /// Locks a free activity and hands it out. The worker does not wait for a physical partition that
@@ -261,7 +251,7 @@ async fn may_begin(
         let item = &shared.lock().await.item.document;
         (
             item.paused.is_some(),
-            item.locked_until > Some(fresh_until(services, request)),
+            item.locked_until > Some(fresh_until(&services.store, request.lock_timeout)),
         )
     };
     let (mut is_paused, is_fresh) = look().await;

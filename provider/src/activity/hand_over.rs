@@ -5,9 +5,9 @@ use metrics::counter;
 use tokio_util::sync::CancellationToken;
 
 use super::end::message;
-use super::fetch::fresh_until;
 use crate::error::Result;
 use crate::queue::Services;
+use crate::queue::activities::lock::fresh_until;
 use crate::queue::activities::{Activities, EffectsState, WorkLock};
 use crate::queue::hand_over::{Answer, HandOver, Storing, Ticket};
 use crate::queue::instances::{Message, NextTurn};
@@ -75,7 +75,8 @@ pub(super) async fn hand_over(
 async fn is_current(services: &Services, shared: &Shared<Activities>) -> bool {
     let (item, fresh_until) = {
         let lock = shared.lock().await;
-        (lock.item.clone(), fresh_until(services, &lock.request))
+        let until = fresh_until(&services.store, lock.request.lock_timeout);
+        (lock.item.clone(), until)
     };
     if item.document.locked_until > Some(fresh_until) {
         return true;

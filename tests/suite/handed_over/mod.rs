@@ -3,5 +3,6 @@
 
 mod any_order;
 mod faults;
+mod policy;
 mod rule;
 mod stage;

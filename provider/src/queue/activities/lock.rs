@@ -7,6 +7,7 @@ use cdb_model::{Patch, Stored, Timestamp};
 use crate::error::Result;
 use crate::stored::Store;
 use crate::stored::documents::{PAUSED, WorkerItem};
+use crate::timing::LOOK_AGAIN;
 
 /// Returns the activity with a new lock.
 pub(crate) fn locked(
@@ -21,6 +22,13 @@ pub(crate) fn locked(
     item.reserved = false;
     item.attempt_count += 1;
     item
+}
+
+/// Returns the earliest end of a lock that was taken or renewed lately. The runtime expects its full time,
+/// and an older lock may precede a pause.
+pub(crate) fn fresh_until(store: &Store, timeout: Duration) -> Timestamp {
+    let age = LOOK_AGAIN.min(timeout / 4);
+    store.now() + timeout.saturating_sub(age)
 }
 
 /// Releases the lock of an activity, which is then free from `visible_at` on. The attempt counts
