@@ -1,11 +1,12 @@
 //! What a step of an orchestration costs, in simulated time with a round trip of 3 ms: requests, request units,
-//! and time, whatever the speed of the machine. Names select workloads.
+//! and time, whatever the speed of the machine. Names select workloads; `--stored` stores all messages first.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cdb_client::{HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError};
+use cdb_provider::{CosmosDBProviderConfig, HandOver};
 use cdb_tests::Backend;
 use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -124,21 +125,29 @@ fn orchestrations() -> OrchestrationRegistry {
 
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() {
-    let names: Vec<String> = std::env::args().skip(1).collect();
+    let mut names: Vec<String> = std::env::args().skip(1).collect();
+    let are_stored = names.iter().any(|name| name == "--stored");
+    names.retain(|name| name != "--stored");
+    let hand_over = if are_stored {
+        HandOver::Never
+    } else {
+        HandOver::default()
+    };
     println!("| workload | dispatchers | in flight | requests | RU | p50 ms | p99 ms | per s |");
     println!("|---|--:|--:|--:|--:|--:|--:|--:|");
     for workload in &WORKLOADS {
         if names.is_empty() || names.iter().any(|name| name == workload.name) {
-            measure(workload).await;
+            measure(workload, &hand_over).await;
         }
     }
 }
 
-async fn measure(workload: &Workload) {
+async fn measure(workload: &Workload, hand_over: &HandOver) {
     let backend = Backend::start_simulated().await;
     let spent = Arc::new(Mutex::new(Spent::default()));
     let through = |time| Distant(time, spent.clone());
-    let provider = backend.provider_through(|_| {}, through).await;
+    let settings = |config: &mut CosmosDBProviderConfig| config.hand_over = hand_over.clone();
+    let provider = backend.provider_through(settings, through).await;
     let provider = Arc::new(provider.expect("not on an account"));
     let observer = Client::new(Arc::new(backend.provider().await));
     let clients = (Client::new(provider.clone()), observer);

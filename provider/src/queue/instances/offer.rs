@@ -48,7 +48,7 @@ impl InstanceQueue {
         let key = instance_id.to_owned();
         self.local().with(|queue, now| {
             let within = budget.of(orchestration, now)?;
-            let is_new = queue.known(&key).is_none();
+            let is_new = queue.known(&key).is_none() && !queue.has_rules();
             let is_taken = (budget.is_always() && is_new) || queue.takes_at_once(&key);
             is_taken.then_some(within)
         })
