@@ -6,7 +6,7 @@ use cdb_coordination::execute_proven;
 use cdb_model::{Batch, Document, ETag};
 use duroxide::providers::WorkItem;
 use metrics::counter;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use crate::error::{Error, Result, committed};
 use crate::queue::Services;
@@ -52,15 +52,9 @@ pub(crate) async fn message(
     if is_large {
         return large_message(services, document).await;
     }
-    // A commit lasts longer than a call may.
-    let handed_over = hand_over(services, &mut document, item);
-    let storing = match timeout(services.container().deadline(), handed_over).await {
-        Ok(HandedOver::Consumed) => return Ok(()),
-        Ok(HandedOver::Store(storing)) => storing,
-        Err(_elapsed) => {
-            let reason = "the first turn of the instance is not committed yet; it may have started";
-            return Err(Error::Retryable(reason.to_owned()));
-        }
+    let storing = match hand_over(services, &mut document, item).await {
+        HandedOver::Consumed => return Ok(()),
+        HandedOver::Store(storing) => storing,
     };
     let stored = create(services, document, item).await;
     if let Some(storing) = storing {
