@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use duroxide::providers::WorkItem;
+use tokio_util::sync::CancellationToken;
 
 use super::LOST;
 use super::end::{Ended, Ending, end};
@@ -14,11 +15,13 @@ use crate::queue::activities::{Activities, EffectsState};
 use crate::queue::local_queue::Shared;
 use crate::stored::Store;
 
-/// Ends an activity with its completion, or without one if it was cancelled.
+/// Ends an activity with its completion, or without one if it was cancelled. `stalled` is cancelled if a
+/// commit that ends it goes on without its dispatcher.
 pub(super) async fn ack_locked(
     services: &Services,
     shared: &Shared<Activities>,
     completion: Option<WorkItem>,
+    stalled: CancellationToken,
 ) -> Result<()> {
     let completion = completion.map(|completion| within_limit(&services.store, completion));
     let mut lock = shared.lock().await;
@@ -42,7 +45,7 @@ pub(super) async fn ack_locked(
         return abandon_locked(services, shared, Duration::ZERO, true).await;
     }
     let handed_over = match &completion {
-        Some(completion) => hand_over(services, shared, completion).await?,
+        Some(completion) => hand_over(services, shared, completion, stalled).await?,
         None => HandedOver::Store(None),
     };
     let HandedOver::Store(storing) = handed_over else {

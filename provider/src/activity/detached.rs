@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use duroxide::providers::WorkItem;
+use tokio_util::sync::CancellationToken;
 
 use super::ack::{abandon_locked, ack_locked};
 use crate::error::{Error, Result};
@@ -14,7 +15,8 @@ use crate::queue::{CONCURRENCY, Services};
 use crate::timing::COMMIT_REFUSED;
 
 /// Implements `Provider::ack_work_item`. The worker of a runtime waits until its partition has throttled
-/// the end of the activity for [`COMMIT_REFUSED`] or does not answer, while others answer.
+/// the end of the activity for [`COMMIT_REFUSED`] or does not answer, while others answer. If a turn ends
+/// the activity, it waits as long as the dispatcher of that turn: it sends no requests of its own.
 ///
 /// # Errors
 /// [`Error::LockLost`] when the end is stored without its worker.
@@ -27,19 +29,22 @@ pub(crate) async fn ack(
     let running = queue.running(token)?;
     let (fetched, detached) = queue.with(|queue, _| (queue.fetched(token), queue.detached()));
     let is_runtime = fetched.is_some_and(|(_, caller)| caller.is_runtime());
+    let stalled = CancellationToken::new();
     if !is_runtime || detached >= CONCURRENCY {
-        return ack_locked(services, &running, completion).await;
+        return ack_locked(services, &running, completion, stalled).await;
     }
     let instance = running.lock().await.item.document.instance_id.clone();
-    let (cloned, shared) = (services.clone(), running.clone());
-    let mut ack = Box::pin(async move { ack_locked(&cloned, &shared, completion).await });
+    let (cloned, shared, turn) = (services.clone(), running.clone(), stalled.clone());
+    let mut ack = Box::pin(async move { ack_locked(&cloned, &shared, completion, turn).await });
     let partition = instance.as_str().into();
     let container = services.container();
-    if let Ok(acknowledged) = container
-        .until_stalled(&partition, COMMIT_REFUSED, &mut ack)
-        .await
-    {
-        return acknowledged;
+    tokio::select! {
+        acknowledged = container.until_stalled(&partition, COMMIT_REFUSED, &mut ack) => {
+            if let Ok(acknowledged) = acknowledged {
+                return acknowledged;
+            }
+        }
+        () = stalled.cancelled() => {}
     }
     queue.detach(token);
     tracing::warn!(

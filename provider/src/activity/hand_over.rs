@@ -23,7 +23,8 @@ pub(super) enum HandedOver {
     Store(Option<Storing>),
 }
 
-/// Waits until a turn has consumed a completion, if one of this process will take it soon.
+/// Waits until a turn has consumed a completion, if one of this process will take it soon. `stalled` is
+/// cancelled if the commit of that turn goes on without its dispatcher.
 ///
 /// # Errors
 /// Fails when the completion cannot be encoded.
@@ -31,6 +32,7 @@ pub(super) async fn hand_over(
     services: &Services,
     shared: &Shared<Activities>,
     completion: &WorkItem,
+    stalled: CancellationToken,
 ) -> Result<HandedOver> {
     let budget = &services.queues.hand_over;
     let is_taken = next_turn(services, &*shared.lock().await, completion).is_some();
@@ -43,7 +45,7 @@ pub(super) async fn hand_over(
             return Ok(HandedOver::Store(None));
         };
         let settled = CancellationToken::new();
-        let (over, ticket) = HandOver::of_activity(shared, settled.clone());
+        let (over, ticket) = HandOver::of_activity(shared, settled.clone(), stalled);
         let Some(message) = unstored(services, &lock, completion, ticket)? else {
             return Ok(HandedOver::Store(None));
         };

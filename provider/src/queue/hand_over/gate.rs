@@ -32,6 +32,8 @@ struct Gate {
     activity: Option<Shared<Activities>>,
     /// Wakes the caller.
     changed: Notify,
+    /// Cancelled when the commit that has taken the message goes on without its dispatcher.
+    stalled: CancellationToken,
 }
 
 /// The side of the acknowledgement.
@@ -61,24 +63,31 @@ pub(crate) struct Storing {
 }
 
 impl HandOver {
-    /// Offers the completion of an activity. `settled` is cancelled when the acknowledgement has ended.
+    /// Offers the completion of an activity. `settled` is cancelled when the acknowledgement has ended,
+    /// `stalled` when the commit goes on without its dispatcher, so that the worker does, too.
     pub(crate) fn of_activity(
         activity: &Shared<Activities>,
         settled: CancellationToken,
+        stalled: CancellationToken,
     ) -> (Self, Ticket) {
-        Self::new(Some(activity.clone()), Some(settled.drop_guard()))
+        Self::new(Some(activity.clone()), Some(settled.drop_guard()), stalled)
     }
 
     /// Offers the start of an instance.
     pub(crate) fn of_start() -> (Self, Ticket) {
-        Self::new(None, None)
+        Self::new(None, None, CancellationToken::new())
     }
 
-    fn new(activity: Option<Shared<Activities>>, _settled: Option<DropGuard>) -> (Self, Ticket) {
+    fn new(
+        activity: Option<Shared<Activities>>,
+        _settled: Option<DropGuard>,
+        stalled: CancellationToken,
+    ) -> (Self, Ticket) {
         let gate = Arc::new(Gate {
             fate: Arc::new(Mutex::new(Fate::Waiting)),
             activity,
             changed: Notify::new(),
+            stalled,
         });
         let ticket = Ticket(Arc::new(Holder(gate.clone())));
         (Self { gate, _settled }, ticket)
@@ -166,6 +175,11 @@ impl Ticket {
             fate,
             activity,
         })
+    }
+
+    /// Returns what frees the caller from a commit that goes on without its dispatcher.
+    pub(crate) fn stalled(&self) -> CancellationToken {
+        self.0.0.stalled.clone()
     }
 
     /// Returns the version of the message if it is known to be stored.

@@ -5,11 +5,15 @@
 //! `ack_orchestration_with_changes`). The commit goes on as before. So no work is repeated, however large
 //! the turn, and an unknown outcome is decided by the call that knows the write.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
 
 use super::end;
 use crate::error::{Error, Result};
 use crate::queue::Services;
+use crate::queue::hand_over::Ticket;
 use crate::queue::instances::{Instances, TurnResult, release};
 use crate::queue::local_queue::Shared;
 use crate::timing::COMMIT_REFUSED;
@@ -29,7 +33,15 @@ pub(crate) async fn commit(services: &Services, token: &str, result: TurnResult)
         return end(services, &running, result).await;
     };
     let (cloned, shared) = (services.clone(), running.clone());
-    let mut commit = Box::pin(async move { end(&cloned, &shared, result).await });
+    let calls = Arc::new(OnceLock::new());
+    let noted = calls.clone();
+    let mut commit = Box::pin(async move {
+        let turn = shared.lock().await;
+        let tickets = turn.messages.iter().filter_map(|it| it.ticket.as_ref());
+        let _first = noted.set(tickets.map(Ticket::stalled).collect::<Vec<_>>());
+        drop(turn);
+        end(&cloned, &shared, result).await
+    });
     let partition = instance.as_str().into();
     let container = services.container();
     let awaited = container.until_stalled(&partition, COMMIT_REFUSED, &mut commit);
@@ -37,6 +49,9 @@ pub(crate) async fn commit(services: &Services, token: &str, result: TurnResult)
         return ended;
     }
     queue.detach(token);
+    // Those who wait for this commit are free, too.
+    let calls = calls.get().into_iter().flatten();
+    calls.for_each(CancellationToken::cancel);
     tracing::warn!(
         instance,
         "a commit goes on without its dispatcher, because its partition throttles it or does not answer"
