@@ -85,6 +85,8 @@ pub(crate) const HAND_OVER_COMMITS: u32 = 3;
 /// The time for which completions of an orchestration are stored at once, after one of its turns came too
 /// late for a completion that waited.
 pub(crate) const HAND_OVER_PAUSE: Duration = secs(1);
+/// The longest time for which the start of an instance waits for the commit of its first turn.
+pub(crate) const START_ANSWER: Duration = secs(30);
 /// The pause after a write whose retries in the client failed.
 pub(crate) const RETRY_PAUSE: Duration = ms(200);
 /// The first and the longest pause before the body of a transactional activity runs again.

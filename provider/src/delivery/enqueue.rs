@@ -6,7 +6,8 @@ use cdb_coordination::execute_proven;
 use cdb_model::{Batch, Document, ETag};
 use duroxide::providers::WorkItem;
 use metrics::counter;
-use tokio::time::Instant;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
 
 use crate::error::{Error, Result, committed};
 use crate::queue::Services;
@@ -17,6 +18,7 @@ use crate::stored::documents::{
     Chunked, Durable, Labels, OperatorAction, OrchestratorItem, WorkerItem, target_instance,
 };
 use crate::stored::spill::Spilling;
+use crate::timing::START_ANSWER;
 
 /// Implements `Provider::enqueue_for_orchestrator`. `origin` is the operator's change that starts an
 /// instance.
@@ -52,59 +54,100 @@ pub(crate) async fn message(
     if is_large {
         return large_message(services, document).await;
     }
-    let storing = match hand_over(services, &mut document, item).await {
-        HandedOver::Consumed => return Ok(()),
-        HandedOver::Store(storing) => storing,
-    };
-    let stored = create(services, document, item).await;
-    if let Some(storing) = storing {
-        storing.end(stored.as_ref().ok().cloned().flatten());
+    match first_turn(services, &document, item) {
+        Some(first) => start(services, document, item, first).await,
+        None => create(services, document, item).await.map(drop),
     }
-    stored.map(drop)
 }
 
-/// How a message goes on.
-enum HandedOver {
-    /// A committed turn has consumed it.
-    Consumed,
-    /// It must be stored; with the right to, if it was handed over.
-    Store(Option<Storing>),
+/// The first turn of an instance, which is to take its start.
+struct FirstTurn {
+    orchestration: String,
+    within: Duration,
 }
 
-/// Waits until the first turn of an instance is committed, if a dispatcher of this process waits for one.
+/// Returns the turn that will take a start; `None` if the message must be stored.
+fn first_turn(
+    services: &Services,
+    document: &OrchestratorItem,
+    item: &WorkItem,
+) -> Option<FirstTurn> {
+    let WorkItem::StartOrchestration { orchestration, .. } = item else {
+        return None;
+    };
+    if !document.reserved || document.origin.is_some() {
+        return None;
+    }
+    let budget = &services.queues.hand_over;
+    let instances = services.instances();
+    Some(FirstTurn {
+        orchestration: orchestration.clone(),
+        within: instances.first_turn(&document.instance_id, orchestration, budget)?,
+    })
+}
+
+/// Starts an instance by its first turn, or stores the start. In a task: a caller that is not polled for a
+/// while must not hold the gate that the turn waits for.
+///
+/// # Errors
+/// [`Error::Retryable`] if the turn is not committed in time. It goes on.
+async fn start(
+    services: &Services,
+    mut document: OrchestratorItem,
+    item: &WorkItem,
+    first: FirstTurn,
+) -> Result<()> {
+    let (answer, answered) = oneshot::channel();
+    let item = item.clone();
+    services.spawn(|services| async move {
+        let started = match hand_over(&services, &mut document, &item, first).await {
+            None => Ok(()),
+            Some(storing) => {
+                let stored = create(&services, document, &item).await;
+                storing.end(stored.as_ref().ok().cloned().flatten());
+                stored.map(drop)
+            }
+        };
+        // The caller may have left.
+        let _left = answer.send(started);
+    });
+    match timeout(START_ANSWER, answered).await {
+        Ok(Ok(started)) => started,
+        Ok(Err(_)) | Err(_) => Err(Error::Retryable(
+            "the first turn is not committed yet; the instance may have started".to_owned(),
+        )),
+    }
+}
+
+/// Waits until the first turn of an instance is committed. Returns the right to store the start if none
+/// has taken it.
 async fn hand_over(
     services: &Services,
     document: &mut OrchestratorItem,
     item: &WorkItem,
-) -> HandedOver {
-    let WorkItem::StartOrchestration { orchestration, .. } = item else {
-        return HandedOver::Store(None);
-    };
-    let is_plain = document.reserved && document.origin.is_none();
-    let budget = &services.queues.hand_over;
-    let within = services
-        .instances()
-        .first_turn(&document.instance_id, orchestration, budget);
-    let Some(within) = within.filter(|_| is_plain) else {
-        return HandedOver::Store(None);
-    };
+    first: FirstTurn,
+) -> Option<Storing> {
     let (over, ticket) = HandOver::of_start();
     if let Some(message) = Message::unstored(document.clone(), item.clone(), ticket) {
         services.instances().hand_over(message);
     }
-    let Answer::Store(storing) = over.answer(within).await else {
+    let Answer::Store(storing) = over.answer(first.within).await else {
         counter!("cdb.provider.starts.handed_over", "result" => "consumed").increment(1);
-        return HandedOver::Consumed;
+        return None;
     };
     counter!("cdb.provider.starts.handed_over", "result" => "stored").increment(1);
     if storing.is_late {
-        budget.was_late(orchestration, Instant::now().into_std());
+        let now = Instant::now().into_std();
+        services
+            .queues
+            .hand_over
+            .was_late(&first.orchestration, now);
     }
     if !storing.delay.is_zero() {
         document.reserved = false;
         document.visible_at = services.store.now() + storing.delay;
     }
-    HandedOver::Store(Some(storing))
+    Some(storing)
 }
 
 /// Creates the document of a message, and notes the message in the local queue. Returns its version, if

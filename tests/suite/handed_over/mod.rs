@@ -2,6 +2,7 @@
 //! is durable, nothing waits long, nothing is lost or doubled.
 
 mod any_order;
+mod broken;
 mod faults;
 mod policy;
 mod rule;

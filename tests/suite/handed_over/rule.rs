@@ -255,7 +255,9 @@ async fn a_slow_commit_of_an_unstored_start_stays_its_own() {
         stage.emulator().clear_faults();
     };
     tokio::join!(ack(&stage.provider, &item, &token), recovers);
-    started.await.expect("no panic").expect("it has started");
+    let answer = started.await.expect("no panic");
+    let unknown = answer.expect_err("the caller does not wait for as long");
+    assert!(unknown.is_retryable());
     let none = stage.other.fetch_orchestration_item(LOCK, LOCK / 10, None);
     assert!(none.await.expect("fetch").is_none(), "it starts once");
     stage.backend.stop().await;
