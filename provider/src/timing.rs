@@ -85,6 +85,9 @@ pub(crate) const HAND_OVER_COMMITS: u32 = 3;
 /// The time for which completions of an orchestration are stored at once, after one of its turns came too
 /// late for a completion that waited.
 pub(crate) const HAND_OVER_PAUSE: Duration = secs(1);
+/// The longest time for which a commit waits for a message that is being stored. The turn is lost then, and its
+/// dispatcher free.
+pub(crate) const HAND_OVER_GATE: Duration = secs(1);
 /// The longest time for which the start of an instance waits for the commit of its first turn.
 pub(crate) const START_ANSWER: Duration = secs(30);
 /// The pause after a write whose retries in the client failed.

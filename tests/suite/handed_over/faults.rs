@@ -262,6 +262,50 @@ async fn the_end_of_a_long_activity_begins_no_turn_of_a_paused_instance() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_commit_does_not_wait_for_a_completion_that_is_being_stored_for_long() {
+    let Some(stage) = Stage::with_activities(1).await else {
+        return;
+    };
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(activity);
+    let turn = turn.await.expect("a turn");
+    stage
+        .emulator()
+        .inject(Fault::always(throttled()).on(OperationKind::Batch));
+    // The acknowledgement begins to store the completion.
+    sleep(MOMENT * 25).await;
+    let begun = Instant::now();
+    let committed = stage.commit(&turn, None).await;
+    assert!(
+        committed.is_err() && begun.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        begun.elapsed()
+    );
+    stage.emulator().clear_faults();
+    let _detached = acknowledged.await.expect("no panic");
+    let (item, token, _) = next_turn(&stage.provider, LOCK).await;
+    assert_eq!(item.messages.len(), 1);
+    stage
+        .commit_with(&item, &token, "done", None)
+        .await
+        .expect("it is committed");
+    assert_eq!(
+        (stage.activities().await, stage.completions().await),
+        (0, 1)
+    );
+    stage.backend.stop().await;
+}
+
+fn throttled() -> Effect {
+    Effect::Status {
+        status: 429,
+        substatus: 3200,
+        retry_after_ms: Some(5),
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_shutdown_stores_a_completion_that_waits() {
     let Some(stage) = Stage::with_activities(1).await else {
         return;

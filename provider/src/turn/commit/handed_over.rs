@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 
 use cdb_client::BatchOutcome;
 use cdb_model::{Batch, ItemId, Stored};
+use tokio::time::timeout;
 
 use crate::queue::Services;
 use crate::queue::activities::NextActivity;
 use crate::queue::hand_over::{Taken, Unstored};
 use crate::queue::instances::Turn;
 use crate::stored::documents::{Durable, WorkerItem};
+use crate::timing::HAND_OVER_GATE;
 
 /// The messages of a commit that are not stored, by id, with the activities that it ends instead.
 pub(super) type UnstoredMessages = BTreeMap<ItemId, Option<Stored<WorkerItem>>>;
@@ -25,13 +27,14 @@ pub(super) struct HandedOver<'a> {
 
 impl<'a> HandedOver<'a> {
     /// Takes the unstored messages of a turn. Those that were stored meanwhile are consumed as any message.
-    pub(super) async fn take(services: &'a Services, turn: &mut Turn) -> Self {
+    /// Returns `None` if one is being stored for long, or its activity renewed.
+    pub(super) async fn take(services: &'a Services, turn: &mut Turn) -> Option<Self> {
         let mut unstored = Vec::new();
         for message in &mut turn.messages {
             let Some(ticket) = message.ticket.clone() else {
                 continue;
             };
-            match ticket.take().await {
+            match timeout(HAND_OVER_GATE, ticket.take()).await.ok()? {
                 Taken::Stored(etag) => message.was_stored(etag),
                 Taken::Unstored(taken) => unstored.push((message.id().clone(), taken)),
             }
@@ -43,7 +46,7 @@ impl<'a> HandedOver<'a> {
         let next = locks
             .filter_map(|lock| NextActivity::of(services, lock, now))
             .collect();
-        Self { unstored, next }
+        Some(Self { unstored, next })
     }
 
     /// Returns the messages, with the activities that the commit ends.

@@ -238,7 +238,9 @@ async fn plan_and_send(
     cancelled::drop_never_started(turn, result);
     check_sent(result)?;
     encode(&services.store.payloads, result)?;
-    let mut handed_over = HandedOver::take(services, turn).await;
+    let Some(mut handed_over) = HandedOver::take(services, turn).await else {
+        return Err(send::lost(services, turn));
+    };
     let context = PlanContext {
         workers: FreeWorkers::of(services).map(|free| free.and(handed_over.free_workers())),
         unstored: handed_over.messages(),

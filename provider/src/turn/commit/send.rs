@@ -97,7 +97,8 @@ async fn write_chunks(services: &Services, turn: &mut Turn, spilling: &mut Spill
     }
 }
 
-fn lost(services: &Services, turn: &mut Turn) -> Error {
+/// Ends a turn that cannot be committed. Its messages are read again.
+pub(super) fn lost(services: &Services, turn: &mut Turn) -> Error {
     let instance_id = turn.instance.document.instance_id.clone();
     services.instances().forget_messages(&instance_id);
     services.instances().finish(turn);
