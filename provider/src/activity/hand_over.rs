@@ -108,7 +108,7 @@ fn next_turn(services: &Services, lock: &WorkLock, completion: &WorkItem) -> Opt
     let is_plain = is_plain && budget.admits(item);
     let may_wait = services.activities().spare_workers().filter(|_| is_plain)?;
     let instances = services.instances();
-    instances.next_turn(&item.instance_id, budget, may_wait)
+    instances.next_turn(item, budget, may_wait)
 }
 
 /// Returns the message of a completion; `None` if it is too large to be in one document.

@@ -47,10 +47,8 @@ async fn a_start_whose_caller_does_not_go_on_holds_no_dispatcher() {
     let early = timeout(SECOND, &mut started).await;
     assert!(early.is_err(), "it is being stored");
     let (item, token, _) = waits.await.expect("a turn");
-    let begun = Instant::now();
     let committed = timeout(CALL, ack(&provider, &item, &token)).await;
     assert!(committed.is_ok(), "the dispatcher is held");
-    println!("committed after {:?}", begun.elapsed());
     started.await.expect("it has started");
     let none = backend.provider().await;
     let none = none.fetch_orchestration_item(LOCK, SECOND * 5, None).await;
@@ -234,7 +232,6 @@ async fn a_lost_activity_delays_no_completion_of_others() {
     );
     let begun = Instant::now();
     let committed = stage.commit(&turn, None).await;
-    println!("{committed:?}");
     let kept = kept.await.expect("no panic");
     kept.expect("it is stored or consumed");
     let _lost = lost.await.expect("no panic");
@@ -388,4 +385,41 @@ async fn a_single_instance_ends_as_fast_as_without_hand_overs() {
         }
     }
     assert!(slower.is_empty(), "{slower:?}");
+}
+
+/// The worker of an activity that its instance cancels ends it before the deletion is delivered.
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_activity_that_ends_makes_no_turn_fail() {
+    let Some(backend) = Backend::start_in_simulated_time(|_| {}).await else {
+        return;
+    };
+    let network = Network::default();
+    let provider = network.provider(&backend).await.expect("simulated");
+    let stage = Stage::on(backend, provider, 2).await;
+    let (first, second) = (stage.activity().await, stage.activity().await);
+    let cancelled = second.0;
+    let turn = stage.dispatcher().await;
+    let acknowledged = stage.acknowledge(first);
+    let turn = turn.await.expect("a turn");
+    let next = {
+        let provider = stage.provider.clone();
+        tokio::spawn(async move { next_turn(&provider, LOCK).await })
+    };
+    sleep(MOMENT).await;
+    network.slow_down(ANY, SECOND);
+    let (committed, _stored_or_lost) = tokio::join!(stage.commit(&turn, Some(cancelled)), async {
+        // Committed, and the deletion is on its way.
+        sleep(SECOND + MOMENT * 100).await;
+        stage.acknowledge(second).await.expect("no panic")
+    });
+    committed.expect("it is committed");
+    acknowledged.await.expect("no panic").expect("it has ended");
+    sleep(SECOND * 5).await;
+    network.repair();
+    if next.is_finished() {
+        let turn = next.await.expect("a turn");
+        stage.commit(&turn, None).await.expect("it is committed");
+    }
+    assert_eq!(stage.activities().await, 0);
+    stage.backend.stop().await;
 }

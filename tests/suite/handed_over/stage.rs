@@ -62,7 +62,13 @@ impl Stage {
             change(config);
         })
         .await?;
-        let (provider, other) = (backend.provider().await, backend.provider().await);
+        let provider = backend.provider().await;
+        Some(Self::on(backend, provider, count).await)
+    }
+
+    /// The same with this provider.
+    pub(super) async fn on(backend: Backend, provider: CosmosDBProvider, count: u64) -> Self {
+        let other = backend.provider().await;
         enqueue(&provider, start_of(INSTANCE, "Wait")).await;
         let (_, token, _) = next_turn(&provider, LOCK).await;
         let scheduled = (2..2 + count).map(|id| (id, scheduled("Work")));
@@ -75,11 +81,11 @@ impl Stage {
             .ack_orchestration_item(&token, 1, events, work, none, metadata, vec![])
             .await;
         committed.expect("the turn is committed");
-        Some(Self {
+        Self {
             backend,
             provider,
             other,
-        })
+        }
     }
 
     pub(super) fn emulator(&self) -> &Emulator {

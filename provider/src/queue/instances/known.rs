@@ -50,7 +50,13 @@ pub(crate) struct KnownInstance {
     pub(crate) history: Option<Arc<Vec<Event>>>,
     unfit: Option<Unfit>,
     full: Option<Full>,
+    /// The activities that a turn of this process has cancelled last, by execution and number. Until their
+    /// deletion is delivered they may end, but a turn with such a completion could not be committed.
+    cancelled: BTreeSet<(u64, u64)>,
 }
+
+/// The most cancelled activities of an instance that are remembered.
+const MAX_CANCELLED: usize = 1_024;
 
 impl KnownInstance {
     /// Notes a message. Replaces a known version that was seen earlier.
@@ -300,6 +306,16 @@ impl KnownInstance {
             Some(cached) => cached.open_orchestration(),
             None => started_orchestration(self.history.as_ref()?),
         }
+    }
+
+    /// Notes the activities that a committed turn has cancelled.
+    pub(crate) fn cancelled(&mut self, activities: impl Iterator<Item = (u64, u64)>) {
+        self.cancelled = activities.take(MAX_CANCELLED).collect();
+    }
+
+    /// Returns whether a turn of this process has cancelled an activity.
+    pub(super) fn has_cancelled(&self, activity: (u64, u64)) -> bool {
+        self.cancelled.contains(&activity)
     }
 
     /// Leaves completions that are not stored to their acknowledgements.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::message::Message;
 use super::queue::InstanceQueue;
 use crate::queue::hand_over::Budget;
+use crate::stored::documents::WorkerItem;
 
 /// A turn of this process that is to take a completion.
 #[derive(Debug)]
@@ -15,20 +16,24 @@ pub(crate) struct NextTurn {
 }
 
 impl InstanceQueue {
-    /// Returns the turn that will take a completion; `None` if it must be stored. If it `may_wait`, a
-    /// dispatcher that is at work may take it next.
+    /// Returns the turn that will take the completion of an activity; `None` if it must be stored. If it
+    /// `may_wait`, a dispatcher that is at work may take it next.
     pub(crate) fn next_turn(
         &self,
-        instance_id: &str,
+        activity: &WorkerItem,
         budget: &Budget,
         may_wait: bool,
     ) -> Option<NextTurn> {
-        if self.was_paused(instance_id) {
+        let key = activity.instance_id.clone();
+        if self.was_paused(&key) {
             return None;
         }
-        let key = instance_id.to_owned();
         self.local().with(|queue, now| {
-            let orchestration = queue.known(&key)?.takes_completions()?;
+            let known = queue.known(&key)?;
+            if known.has_cancelled((activity.execution_id, activity.activity_id)) {
+                return None;
+            }
+            let orchestration = known.takes_completions()?;
             let next = NextTurn {
                 within: budget.of(orchestration, now)?,
                 orchestration: orchestration.to_owned(),

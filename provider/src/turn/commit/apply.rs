@@ -49,7 +49,12 @@ fn give_up_cancelled(services: &Services, turn: &Turn, result: &TurnResult) {
     };
     let instances = services.instances();
     let instance_id = &turn.instance.document.instance_id;
-    instances.correct(instance_id, |known| known.give_up_unstored(is_cancelled));
+    let cancelled = result.cancelled.iter();
+    let cancelled = cancelled.map(|activity| (activity.execution_id, activity.activity_id));
+    instances.correct(instance_id, |known| {
+        known.give_up_unstored(is_cancelled);
+        known.cancelled(cancelled);
+    });
 }
 
 /// Records the request units of an instance that has ended.
