@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_provider::HandOver;
 use cdb_provider::documents::Instance;
 use cdb_provider::model::Query;
+use cdb_provider::{CosmosDBProviderConfig, HandOver};
 use cdb_tests::Backend;
 use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -31,7 +31,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// A client that waits for something else, and does not poll its call meanwhile, must not hold up a turn.
 #[tokio::test(start_paused = true)]
 async fn a_start_whose_caller_does_not_go_on_holds_no_dispatcher() {
-    let Some(backend) = Backend::start_in_simulated_time(|_| {}).await else {
+    let handed_over =
+        |config: &mut CosmosDBProviderConfig| config.hand_over = HandOver::WithSpareDispatchers;
+    let Some(backend) = Backend::start_in_simulated_time(handed_over).await else {
         return;
     };
     let network = Network::default();
@@ -41,10 +43,10 @@ async fn a_start_whose_caller_does_not_go_on_holds_no_dispatcher() {
         tokio::spawn(async move { next_turn(&provider, LOCK).await })
     };
     sleep(SECOND).await;
-    network.slow_down(CREATE, SECOND * 2);
+    network.slow_down(CREATE, SECOND * 4 / 5);
     let mut started = Box::pin(provider.enqueue_for_orchestrator(start("new"), None));
     // It is stored now, because the turn takes long.
-    let early = timeout(SECOND, &mut started).await;
+    let early = timeout(SECOND / 2, &mut started).await;
     assert!(early.is_err(), "it is being stored");
     let (item, token, _) = waits.await.expect("a turn");
     let committed = timeout(CALL, ack(&provider, &item, &token)).await;

@@ -59,6 +59,7 @@ impl Stage {
         // Polls are not what these tests count.
         let backend = Backend::start_in_simulated_time(|config| {
             config.reconciler_interval = LOCK;
+            config.hand_over = HandOver::WithSpareDispatchers;
             change(config);
         })
         .await?;
