@@ -80,7 +80,7 @@ impl HandOver {
 
     fn new(
         activity: Option<Shared<Activities>>,
-        _settled: Option<DropGuard>,
+        settled: Option<DropGuard>,
         stalled: CancellationToken,
     ) -> (Self, Ticket) {
         let gate = Arc::new(Gate {
@@ -90,7 +90,11 @@ impl HandOver {
             stalled,
         });
         let ticket = Ticket(Arc::new(Holder(gate.clone())));
-        (Self { gate, _settled }, ticket)
+        let over = Self {
+            gate,
+            _settled: settled,
+        };
+        (over, ticket)
     }
 
     /// Waits until a turn has consumed the completion or no turn holds its ticket, for at most `time`.
