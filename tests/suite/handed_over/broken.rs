@@ -211,7 +211,7 @@ async fn a_lost_activity_delays_no_completion_of_others() {
     let lock = SECOND * 2;
     let first = stage.activity_for(lock).await;
     let second = stage.activity_for(LOCK).await;
-    sleep(lock - MOMENT * 5).await;
+    sleep(lock.saturating_sub(MOMENT * 5)).await;
     enqueue(&stage.other, event("i")).await;
     let running = next_turn(&stage.provider, LOCK).await;
     let next = stage.dispatcher().await;

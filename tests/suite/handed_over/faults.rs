@@ -50,7 +50,7 @@ async fn another_worker_takes_the_activity_after_its_lock() {
     };
     let lock = Duration::from_secs(2);
     let activity = stage.activity_for(lock).await;
-    sleep(lock - MOMENT * 5).await;
+    sleep(lock.saturating_sub(MOMENT * 5)).await;
     let turn = stage.dispatcher().await;
     let acknowledged = stage.acknowledge(activity);
     let turn = turn.await.expect("a turn");
@@ -148,9 +148,10 @@ async fn an_abandoned_turn_delays_the_completion() {
         .abandon_orchestration_item(&token, Some(delay), true);
     abandoned.await.expect("it is abandoned");
     acknowledged.await.expect("no panic").expect("it is stored");
-    let early = stage
-        .provider
-        .fetch_orchestration_item(LOCK, delay - MOMENT * 30, None);
+    let early =
+        stage
+            .provider
+            .fetch_orchestration_item(LOCK, delay.saturating_sub(MOMENT * 30), None);
     assert!(early.await.expect("fetch").is_none(), "it is delayed");
     let (item, _, attempt) = next_turn(&stage.provider, LOCK).await;
     assert_eq!((item.messages.len(), attempt), (1, 1));

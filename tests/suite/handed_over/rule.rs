@@ -279,7 +279,7 @@ async fn an_abandoned_first_turn_delays_its_start() {
     started.await.expect("no panic").expect("it is stored");
     let early = stage
         .provider
-        .fetch_orchestration_item(LOCK, delay - TOO_LATE, None);
+        .fetch_orchestration_item(LOCK, delay.saturating_sub(TOO_LATE), None);
     assert!(early.await.expect("fetch").is_none(), "it is delayed");
     let (item, token, attempt) = next_turn(&stage.provider, LOCK).await;
     assert_eq!((item.messages.len(), attempt), (1, 1));
