@@ -14,7 +14,7 @@ use crate::timing::{HAND_OVER, HAND_OVER_COMMITS, HAND_OVER_PAUSE};
 const MAX_ORCHESTRATIONS: usize = 1_024;
 
 /// What turns and commits of this process have taken, and which messages may wait for them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Budget {
     policy: Policy,
     times: Mutex<Times>,
@@ -103,13 +103,17 @@ impl Times {
 mod tests {
     use super::*;
 
+    fn budget() -> Budget {
+        Budget::new(Policy::WithSpareDispatchers)
+    }
+
     fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
     }
 
     #[test]
     fn a_completion_waits_for_a_few_commits_at_most() {
-        let (budget, now) = (Budget::default(), Instant::now());
+        let (budget, now) = (budget(), Instant::now());
         assert_eq!(budget.of("a", now), Some(HAND_OVER));
         budget.commit_took(ms(2));
         assert_eq!(budget.of("a", now), Some(ms(2) * HAND_OVER_COMMITS));
@@ -121,7 +125,7 @@ mod tests {
 
     #[test]
     fn it_does_not_wait_for_slow_turns_or_after_a_late_one() {
-        let (budget, now) = (Budget::default(), Instant::now());
+        let (budget, now) = (budget(), Instant::now());
         budget.commit_took(ms(2));
         budget.turn_took("slow", ms(50));
         budget.turn_took("fast", ms(1));
@@ -139,7 +143,7 @@ mod tests {
 
     #[test]
     fn not_more_than_so_many_orchestrations_are_remembered() {
-        let budget = Budget::default();
+        let budget = budget();
         for number in 0..5 * MAX_ORCHESTRATIONS {
             budget.turn_took(&number.to_string(), ms(1));
         }
