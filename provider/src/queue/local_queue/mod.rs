@@ -45,5 +45,6 @@ pub(crate) use claim::{Caller, Shared, Won};
 pub(crate) use dispatcher::{FetchRequest, MovingAverage};
 pub(crate) use limited::Reservation;
 pub(crate) use limiter::Key;
+pub(crate) use queue::Queue;
 pub(crate) use slot::{Behind, Memory, Offer, PollNumber, Work};
 pub(crate) use waiter::{Guard, LocalQueue, Taken};
