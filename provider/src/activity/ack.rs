@@ -57,11 +57,10 @@ pub(super) async fn ack_locked(
         effects: None,
     };
     let ended = end(services, shared, ending).await;
-    if let Some(storing) = storing {
-        storing.end(match &ended {
-            Ok(Ended::Committed(committed)) => committed.completion.clone(),
-            Ok(Ended::Refused { .. }) | Err(_) => None,
-        });
+    if let (Some(storing), Ok(Ended::Committed(committed))) = (storing, &ended)
+        && let Some(etag) = &committed.completion
+    {
+        storing.stored(etag.clone());
     }
     ended.map(drop)
 }

@@ -10,7 +10,7 @@ use crate::queue::Services;
 use crate::queue::activities::lock::fresh_until;
 use crate::queue::activities::{Activities, EffectsState, WorkLock};
 use crate::queue::hand_over::{Answer, HandOver, Storing, Ticket};
-use crate::queue::instances::{Message, NextTurn};
+use crate::queue::instances::Message;
 use crate::queue::is_yielding;
 use crate::queue::local_queue::Shared;
 use crate::stored::documents::{Chunked, target_instance};
@@ -35,24 +35,34 @@ pub(super) async fn hand_over(
     stalled: CancellationToken,
 ) -> Result<HandedOver> {
     let budget = &services.queues.hand_over;
-    let is_taken = next_turn(services, &*shared.lock().await, completion).is_some();
+    if budget.is_off() {
+        return Ok(HandedOver::Store(None));
+    }
+    let instances = services.instances();
+    let is_taken = {
+        let lock = shared.lock().await;
+        may_wait(services, &lock, completion)
+            .and_then(|may_wait| instances.next_turn(&lock.item.document, budget, may_wait))
+            .is_some()
+    };
     if !is_taken || !is_current(services, shared).await {
         return Ok(HandedOver::Store(None));
     }
-    let (over, next) = {
-        let mut lock = shared.lock().await;
-        let Some(next) = next_turn(services, &lock, completion) else {
-            return Ok(HandedOver::Store(None));
-        };
-        let settled = CancellationToken::new();
-        let (over, ticket) = HandOver::of_activity(shared, settled.clone(), stalled);
-        let Some(message) = unstored(services, &lock, completion, ticket)? else {
-            return Ok(HandedOver::Store(None));
-        };
-        lock.handed_over = Some(settled);
-        services.instances().hand_over(message);
-        (over, next)
+    let mut lock = shared.lock().await;
+    let Some(may_wait) = may_wait(services, &lock, completion) else {
+        return Ok(HandedOver::Store(None));
     };
+    let settled = CancellationToken::new();
+    let (over, ticket) = HandOver::of_activity(shared, settled.clone(), stalled);
+    let Some(message) = unstored(services, &lock, completion, ticket)? else {
+        return Ok(HandedOver::Store(None));
+    };
+    let next = instances.hand_over(message, &lock.item.document, budget, may_wait);
+    let Some(next) = next else {
+        return Ok(HandedOver::Store(None));
+    };
+    lock.handed_over = Some(settled);
+    drop(lock);
     match over.answer(next.within).await {
         Answer::Consumed => {
             counter!("cdb.provider.completions.handed_over", "result" => "consumed").increment(1);
@@ -92,9 +102,9 @@ async fn is_current(services: &Services, shared: &Shared<Activities>) -> bool {
     matches!(read, Ok(Some(found)) if found.etag == item.etag)
 }
 
-/// Returns the turn that will take the completion; `None` if it must be stored. Only a first attempt is
-/// handed over: a turn that kills its process would otherwise never have its message stored.
-fn next_turn(services: &Services, lock: &WorkLock, completion: &WorkItem) -> Option<NextTurn> {
+/// Returns whether the completion may wait for a dispatcher that is at work; `None` if it must be stored. Only a
+/// first attempt is handed over: a turn that kills its process would otherwise never have its message stored.
+fn may_wait(services: &Services, lock: &WorkLock, completion: &WorkItem) -> Option<bool> {
     let item = &lock.item.document;
     let is_plain = lock.request.caller.is_runtime()
         && lock.effects == EffectsState::None
@@ -104,11 +114,8 @@ fn next_turn(services: &Services, lock: &WorkLock, completion: &WorkItem) -> Opt
         && target_instance(completion) == item.instance_id
         && lock.holds(services.store.now())
         && !is_yielding(services, &item.instance_id);
-    let budget = &services.queues.hand_over;
-    let is_plain = is_plain && budget.admits(item);
-    let may_wait = services.activities().spare_workers().filter(|_| is_plain)?;
-    let instances = services.instances();
-    instances.next_turn(item, budget, may_wait)
+    let is_plain = is_plain && services.queues.hand_over.admits(item);
+    services.activities().spare_workers().filter(|_| is_plain)
 }
 
 /// Returns the message of a completion; `None` if it is too large to be in one document.

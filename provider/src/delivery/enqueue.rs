@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 use crate::error::{Error, Result, committed};
 use crate::queue::Services;
 use crate::queue::hand_over::{Answer, HandOver, Storing};
-use crate::queue::instances::Message;
+use crate::queue::instances::{Message, NextTurn};
 use crate::stored::admission;
 use crate::stored::documents::{
     Chunked, Durable, Labels, OperatorAction, OrchestratorItem, WorkerItem, target_instance,
@@ -54,36 +54,27 @@ pub(crate) async fn message(
     if is_large {
         return large_message(services, document).await;
     }
-    match first_turn(services, &document, item) {
-        Some(first) => start(services, document, item, first).await,
+    match hand_over(services, &document, item) {
+        Some((over, first)) => start(services, document, item, over, first).await,
         None => create(services, document, item).await.map(drop),
     }
 }
 
-/// The first turn of an instance, which is to take its start.
-struct FirstTurn {
-    orchestration: String,
-    within: Duration,
-}
-
-/// Returns the turn that will take a start; `None` if the message must be stored.
-fn first_turn(
+/// Hands a start over to the first turn of its instance; `None` if the message must be stored.
+fn hand_over(
     services: &Services,
     document: &OrchestratorItem,
     item: &WorkItem,
-) -> Option<FirstTurn> {
-    let WorkItem::StartOrchestration { orchestration, .. } = item else {
-        return None;
-    };
-    if !document.reserved || document.origin.is_some() {
+) -> Option<(HandOver, NextTurn)> {
+    let budget = &services.queues.hand_over;
+    let is_start = matches!(item, WorkItem::StartOrchestration { .. });
+    if budget.is_off() || !is_start || !document.reserved || document.origin.is_some() {
         return None;
     }
-    let budget = &services.queues.hand_over;
-    let instances = services.instances();
-    Some(FirstTurn {
-        orchestration: orchestration.clone(),
-        within: instances.first_turn(&document.instance_id, orchestration, budget)?,
-    })
+    let (over, ticket) = HandOver::of_start();
+    let message = Message::unstored(document.clone(), item.clone(), ticket)?;
+    let first = services.instances().hand_over_start(message, budget)?;
+    Some((over, first))
 }
 
 /// Starts an instance by its first turn, or stores the start. In a task: a caller that is not polled for a
@@ -95,18 +86,21 @@ async fn start(
     services: &Services,
     mut document: OrchestratorItem,
     item: &WorkItem,
-    first: FirstTurn,
+    over: HandOver,
+    first: NextTurn,
 ) -> Result<()> {
     let (answer, answered) = oneshot::channel();
     let item = item.clone();
     services.spawn(|services| async move {
-        let started = match hand_over(&services, &mut document, &item, first).await {
+        let started = match first_turn(&services, &mut document, over, first).await {
             None => Ok(()),
-            Some(storing) => {
-                let stored = create(&services, document, &item).await;
-                storing.end(stored.as_ref().ok().cloned().flatten());
-                stored.map(drop)
-            }
+            Some(storing) => match create(&services, document, &item).await {
+                Ok(Some(etag)) => {
+                    storing.stored(etag);
+                    Ok(())
+                }
+                stored => stored.map(drop),
+            },
         };
         // The caller may have left.
         let _left = answer.send(started);
@@ -121,16 +115,12 @@ async fn start(
 
 /// Waits until the first turn of an instance is committed. Returns the right to store the start if none
 /// has taken it.
-async fn hand_over(
+async fn first_turn(
     services: &Services,
     document: &mut OrchestratorItem,
-    item: &WorkItem,
-    first: FirstTurn,
+    over: HandOver,
+    first: NextTurn,
 ) -> Option<Storing> {
-    let (over, ticket) = HandOver::of_start();
-    if let Some(message) = Message::unstored(document.clone(), item.clone(), ticket) {
-        services.instances().hand_over(message);
-    }
     let Answer::Store(storing) = over.answer(first.within).await else {
         counter!("cdb.provider.starts.handed_over", "result" => "consumed").increment(1);
         return None;

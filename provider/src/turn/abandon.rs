@@ -43,6 +43,11 @@ pub(crate) async fn abandon(
         turn.instance.document.attempts.clone()
     };
     give_back(&mut turn, delay.unwrap_or_default()).await;
+    if turn.messages.is_empty() && turn.instance.version.is_none() {
+        // Neither the instance nor its start is stored.
+        forget(services, &mut turn, delay.unwrap_or_default());
+        return Ok(Ended::Abandoned);
+    }
     let mut unlock = Unlock::new(services.container(), &mut turn, attempts).with_delay(delay);
     let fenced = execute_fenced(&mut unlock).await;
     forget(services, &mut turn, delay.unwrap_or_default());
@@ -56,7 +61,7 @@ pub(crate) async fn abandon(
     }
 }
 
-/// Leaves the completions that are not stored to their acknowledgements, with the delay.
+/// Leaves the messages that are not stored to their callers, with the delay.
 async fn give_back(turn: &mut Turn, delay: Duration) {
     let messages = std::mem::take(&mut turn.messages);
     for mut message in messages {

@@ -129,6 +129,10 @@ fn wanted(turn: &Turn, history: &[Event]) -> (String, Option<String>) {
 /// it already and the turn has no stored lock. A failure of the write is not reported, because the
 /// runtime would fail the orchestration with it. The lock expires then.
 pub(super) async fn hold(services: &Services, turn: &mut Turn, reason: Reason) {
+    if turn.begins_unstored() {
+        // Once its caller has stored the start, the next turn is held.
+        return services.instances().finish(turn);
+    }
     let id = turn.instance.document.instance_id.clone();
     let known = turn.instance.document.held.clone();
     let is_stored = known.is_some() && !turn.is_locked();

@@ -1,4 +1,4 @@
-//! How long an acknowledgement waits for a turn, and for which orchestrations it waits at all.
+//! How long a caller waits for a turn, and for which orchestrations it waits at all.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -43,11 +43,17 @@ impl Budget {
         }
     }
 
+    /// Returns whether no message is handed over.
+    pub(crate) fn is_off(&self) -> bool {
+        self.policy == Policy::Never
+    }
+
     /// Returns whether the result of an activity may be handed over.
     pub(crate) fn admits(&self, activity: &WorkerItem) -> bool {
         match &self.policy {
+            Policy::Never => false,
             Policy::Except(names) => activity.name().is_none_or(|name| !names.contains(&name)),
-            Policy::WithSpareDispatchers | Policy::Never | Policy::Always => true,
+            Policy::WithSpareDispatchers | Policy::Always => true,
         }
     }
 
@@ -84,7 +90,7 @@ impl Budget {
         self.times.lock().commits.add(time);
     }
 
-    /// Notes that a turn has not taken a completion in time.
+    /// Notes that a turn has not taken a message in time.
     pub(crate) fn was_late(&self, orchestration: &str, now: Instant) {
         self.times.lock().of(orchestration).not_before = Some(now + HAND_OVER_PAUSE);
     }
@@ -112,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_waits_for_a_few_commits_at_most() {
+    fn a_message_waits_for_a_few_commits_at_most() {
         let (budget, now) = (budget(), Instant::now());
         assert_eq!(budget.of("a", now), Some(HAND_OVER));
         budget.commit_took(ms(2));

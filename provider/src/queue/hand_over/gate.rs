@@ -10,7 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::queue::activities::{Activities, WorkLock};
 use crate::queue::local_queue::Shared;
 
-/// What has become of a completion.
+/// What has become of a message.
 #[derive(Debug)]
 enum Fate {
     /// Neither stored nor consumed.
@@ -21,14 +21,14 @@ enum Fate {
     Stored(ETag),
     /// A committed turn has consumed it.
     Consumed,
-    /// The acknowledgement failed, or its outcome is unknown.
+    /// The caller did not store it, or does not know.
     Failed,
 }
 
 #[derive(Debug)]
 struct Gate {
     fate: Arc<Mutex<Fate>>,
-    /// The activity that the message completes.
+    /// The activity that the message completes; `None` for a start.
     activity: Option<Shared<Activities>>,
     /// Wakes the caller.
     changed: Notify,
@@ -36,29 +36,29 @@ struct Gate {
     stalled: CancellationToken,
 }
 
-/// The side of the acknowledgement.
+/// The side of the caller.
 #[derive(Debug)]
 pub(crate) struct HandOver {
     gate: Arc<Gate>,
     _settled: Option<DropGuard>,
 }
 
-/// How a hand-over has ended for the acknowledgement.
+/// How a hand-over has ended for the caller.
 pub(crate) enum Answer {
-    /// The turn that has consumed the completion is committed.
+    /// The turn that has consumed the message is committed.
     Consumed,
-    /// The completion must be stored. No turn can consume it meanwhile.
+    /// The message must be stored. No turn can consume it before that has ended.
     Store(Storing),
 }
 
-/// The right to store the completion.
+/// The right to store the message. Dropped without [`Self::stored`], it has failed.
 pub(crate) struct Storing {
     fate: OwnedMutexGuard<Fate>,
     /// How long the message is delayed.
     pub(crate) delay: Duration,
-    /// Whether no turn has taken the completion in time.
+    /// Whether no turn has taken the message in time.
     pub(crate) is_late: bool,
-    /// Kept until the completion is stored.
+    /// Kept until the message is stored.
     _over: HandOver,
 }
 
@@ -97,7 +97,7 @@ impl HandOver {
         (over, ticket)
     }
 
-    /// Waits until a turn has consumed the completion or no turn holds its ticket, for at most `time`.
+    /// Waits until a turn has consumed the message or no turn holds its ticket, for at most `time`.
     pub(crate) async fn answer(self, time: Duration) -> Answer {
         let woken = tokio::time::timeout(time, self.gate.changed.notified()).await;
         let fate = self.gate.fate.clone().lock_owned().await;
@@ -116,14 +116,13 @@ impl HandOver {
 }
 
 impl Storing {
-    /// Notes the stored message; `None` if it may not be stored.
-    pub(crate) fn end(mut self, stored: Option<ETag>) {
-        *self.fate = stored.map_or(Fate::Failed, Fate::Stored);
+    /// Notes the version of the stored message.
+    pub(crate) fn stored(mut self, etag: ETag) {
+        *self.fate = Fate::Stored(etag);
     }
 }
 
 impl Drop for Storing {
-    /// Leaves a call that was dropped as one that has failed.
     fn drop(&mut self) {
         if !matches!(*self.fate, Fate::Stored(_)) {
             *self.fate = Fate::Failed;
@@ -131,7 +130,7 @@ impl Drop for Storing {
     }
 }
 
-/// The side of the message. When the last clone is dropped, the acknowledgement stores the completion.
+/// The side of the turn. When the last clone is dropped, the caller stores the message.
 #[derive(Clone, Debug)]
 pub(crate) struct Ticket(Arc<Holder>);
 
@@ -146,23 +145,23 @@ impl Drop for Holder {
 
 /// A message that a commit consumes.
 pub(crate) enum Taken {
-    /// It was stored meanwhile, at this version.
+    /// Its caller has stored it, at this version.
     Stored(ETag),
     /// The commit deletes its activity instead.
     Unstored(Unstored),
 }
 
-/// A completion that only the commit may consume or end while this is held.
+/// A message that only the commit may consume or store while this is held.
 #[derive(Debug)]
 pub(crate) struct Unstored {
     gate: Arc<Gate>,
     fate: OwnedMutexGuard<Fate>,
-    /// Neither renewed nor released meanwhile, so that its version stays. `None` for a start.
+    /// Locked, so that nothing renews or releases it, and its version stays. `None` for a start.
     pub(crate) activity: Option<OwnedMutexGuard<WorkLock>>,
 }
 
 impl Ticket {
-    /// Takes the completion for a commit. After a failed acknowledgement, or a commit whose outcome is
+    /// Takes the message for a commit. If a caller has failed, or the outcome of an earlier commit is
     /// unknown, the version of the activity decides.
     pub(crate) async fn take(&self) -> Taken {
         let gate = self.0.0.clone();
@@ -194,8 +193,7 @@ impl Ticket {
         }
     }
 
-    /// Gives the completion back, to be stored with a delay. Returns the version of the message if it was
-    /// stored meanwhile.
+    /// Gives the message back, to be stored with a delay. Returns its version if it is stored already.
     pub(crate) async fn give_back(&self, delay: Duration) -> Option<ETag> {
         let mut fate = self.0.0.fate.lock().await;
         match &*fate {

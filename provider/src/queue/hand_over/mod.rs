@@ -1,11 +1,13 @@
-//! Completions that a turn of this process consumes before they are stored.
+//! Messages that a turn of this process consumes before they are stored: the results of activities, and the
+//! starts of instances.
 //!
-//! The batch of the turn deletes the activity, as its own end would, and the acknowledgement returns
-//! when that batch is committed. So the message between the two is never written. If no turn takes the
-//! completion in time, the acknowledgement stores it.
+//! The caller, which acknowledges an activity or starts an instance, offers its message and waits. The batch of
+//! the turn that takes it also does what storing it would have done: it deletes the activity. When that batch is
+//! committed, the caller returns, and the message was never written. If no turn takes it in time, the
+//! caller stores it.
 //!
-//! Acknowledgement and turn agree by a gate: whoever holds it decides. Locks are taken in the order
-//! turn, gate, activity.
+//! Caller and turn agree by a gate: whoever holds it decides. Locks are taken in the order turn, gate,
+//! activity.
 
 mod budget;
 mod gate;

@@ -1,17 +1,19 @@
 //! Which messages are handed over to a turn of this process before they are stored.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::known::Instances;
 use super::message::Message;
 use super::queue::InstanceQueue;
 use crate::queue::hand_over::Budget;
+use crate::queue::local_queue::Queue;
 use crate::stored::documents::WorkerItem;
 
-/// A turn of this process that is to take a completion.
+/// A turn of this process that is to take a message.
 #[derive(Debug)]
 pub(crate) struct NextTurn {
     pub(crate) orchestration: String,
-    /// How long the completion waits for it.
+    /// How long the message waits for it.
     pub(crate) within: Duration,
 }
 
@@ -24,46 +26,73 @@ impl InstanceQueue {
         budget: &Budget,
         may_wait: bool,
     ) -> Option<NextTurn> {
-        let key = activity.instance_id.clone();
-        if self.was_paused(&key) {
+        if self.was_paused(&activity.instance_id) {
+            return None;
+        }
+        let local = self.local();
+        local.with(|queue, now| next_turn(queue, activity, budget, may_wait, now))
+    }
+
+    /// Hands the completion of an activity over to its next turn, as [`Self::next_turn`] decides. If no turn
+    /// takes the message, its ticket is dropped.
+    pub(crate) fn hand_over(
+        &self,
+        message: Message,
+        activity: &WorkerItem,
+        budget: &Budget,
+        may_wait: bool,
+    ) -> Option<NextTurn> {
+        if self.was_paused(&activity.instance_id) {
             return None;
         }
         self.local().with(|queue, now| {
-            let known = queue.known(&key)?;
-            if known.has_cancelled((activity.execution_id, activity.activity_id)) {
-                return None;
-            }
-            let orchestration = known.takes_completions()?;
-            let next = NextTurn {
+            let next = next_turn(queue, activity, budget, may_wait, now)?;
+            offer(queue, message, now);
+            Some(next)
+        })
+    }
+
+    /// Hands the start of an instance over to its first turn; `None` if it must be stored.
+    pub(crate) fn hand_over_start(&self, message: Message, budget: &Budget) -> Option<NextTurn> {
+        let key = message.stored.document.instance_id.clone();
+        self.local().with(|queue, now| {
+            let orchestration = message.orchestration()?;
+            let first = NextTurn {
                 within: budget.of(orchestration, now)?,
                 orchestration: orchestration.to_owned(),
             };
-            let is_taken = budget.is_always() || queue.takes_soon(&key, may_wait);
-            is_taken.then_some(next)
-        })
-    }
-
-    /// Returns how long the start of an instance waits for its first turn; `None` if it must be stored.
-    pub(crate) fn first_turn(
-        &self,
-        instance_id: &str,
-        orchestration: &str,
-        budget: &Budget,
-    ) -> Option<Duration> {
-        let key = instance_id.to_owned();
-        self.local().with(|queue, now| {
-            let within = budget.of(orchestration, now)?;
             let is_new = queue.known(&key).is_none() && !queue.has_rules();
             let is_taken = (budget.is_always() && is_new) || queue.takes_at_once(&key);
-            is_taken.then_some(within)
+            if !is_taken {
+                return None;
+            }
+            offer(queue, message, now);
+            Some(first)
         })
     }
+}
 
-    /// Hands a message over to the next turn. If none takes it, its ticket is dropped.
-    pub(crate) fn hand_over(&self, message: Message) {
-        let key = message.stored.document.instance_id.clone();
-        self.local().with(|queue, now| {
-            queue.learn(&key, now, |known| known.note(message, now, Some(now)));
-        });
+fn next_turn(
+    queue: &Queue<Instances>,
+    activity: &WorkerItem,
+    budget: &Budget,
+    may_wait: bool,
+    now: Instant,
+) -> Option<NextTurn> {
+    let known = queue.known(&activity.instance_id)?;
+    if known.has_cancelled((activity.execution_id, activity.activity_id)) {
+        return None;
     }
+    let orchestration = known.takes_completions()?;
+    let next = NextTurn {
+        within: budget.of(orchestration, now)?,
+        orchestration: orchestration.to_owned(),
+    };
+    let is_taken = budget.is_always() || queue.takes_soon(&activity.instance_id, may_wait);
+    is_taken.then_some(next)
+}
+
+fn offer(queue: &mut Queue<Instances>, message: Message, now: Instant) {
+    let key = message.stored.document.instance_id.clone();
+    queue.learn(&key, now, |known| known.note(message, now, Some(now)));
 }

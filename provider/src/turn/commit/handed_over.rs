@@ -17,8 +17,8 @@ use crate::timing::HAND_OVER_GATE;
 /// The messages of a commit that are not stored, by id, with the activities that it ends instead.
 pub(super) type UnstoredMessages = BTreeMap<ItemId, Option<Stored<WorkerItem>>>;
 
-/// The unstored messages that a commit consumes. Nothing else ends or renews their activities
-/// meanwhile.
+/// The unstored messages that a commit consumes. Until it has ended, nothing else ends or renews their
+/// activities.
 #[derive(Default)]
 pub(super) struct HandedOver<'a> {
     unstored: Vec<(ItemId, Unstored)>,
@@ -26,7 +26,7 @@ pub(super) struct HandedOver<'a> {
 }
 
 impl<'a> HandedOver<'a> {
-    /// Takes the unstored messages of a turn. Those that were stored meanwhile are consumed as any message.
+    /// Takes the unstored messages of a turn. One that its caller has stored by now is consumed as any other.
     /// Returns `None` if one is being stored for long, or its activity renewed.
     pub(super) async fn take(services: &'a Services, turn: &mut Turn) -> Option<Self> {
         let mut unstored = Vec::new();

@@ -63,6 +63,9 @@ async fn end(
 
 /// Notes how long the code of a turn took.
 fn note_time(services: &Services, turn: &Turn, result: &TurnResult) {
+    if services.queues.hand_over.is_off() {
+        return;
+    }
     let instances = services.instances().local();
     let since = instances.with(|queue, now| queue.time_of(&turn.token, now));
     let orchestration = result.metadata.orchestration_name.as_ref();
