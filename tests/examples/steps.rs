@@ -1,6 +1,5 @@
 //! What a step of an orchestration costs, in simulated time with a round trip of 3 ms: requests, request units,
-//! and time, whatever the speed of the machine. Names select workloads; `--handed-over` hands results and starts over
-//! to turns before they are stored.
+//! and time, whatever the speed of the machine. Names select workloads; `--stored` stores all messages first.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -127,10 +126,10 @@ fn orchestrations() -> OrchestrationRegistry {
 #[tokio::main(flavor = "current_thread", start_paused = true)]
 async fn main() {
     let mut names: Vec<String> = std::env::args().skip(1).collect();
-    let before = names.len();
-    names.retain(|name| name != "--handed-over");
-    let hand_over = if names.len() < before {
-        HandOver::WithSpareDispatchers
+    let are_stored = names.iter().any(|name| name == "--stored");
+    names.retain(|name| name != "--stored");
+    let hand_over = if are_stored {
+        HandOver::Never
     } else {
         HandOver::default()
     };

@@ -104,7 +104,7 @@ pub struct CosmosDBProviderConfig {
     /// registered. [`Hold`](OnNondeterminism::Hold) by default.
     pub on_nondeterminism: OnNondeterminism,
     /// Which results and starts are consumed by a turn of this process before they are stored, which
-    /// halves the requests of a step. [`Never`](HandOver::Never) by default.
+    /// halves the requests of a step. [`WithSpareDispatchers`](HandOver::WithSpareDispatchers) by default.
     pub hand_over: HandOver,
     /// The age at which chunks that no commit refers to are deleted; 10 min by default, and at
     /// least four minutes. A commit that makes progress keeps its chunks.
@@ -542,7 +542,7 @@ mod tests {
                     max_turn_bytes: 268435456,
                     max_history_bytes: 536870912,
                     on_nondeterminism: Hold,
-                    hand_over: Never,
+                    hand_over: WithSpareDispatchers,
                     orphan_age: 600s,
                     unclaimed_age: 86400s,
                     bootstrap: CreateIfMissing,

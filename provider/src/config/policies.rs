@@ -20,15 +20,15 @@ pub enum OnNondeterminism {
 /// dispatcher and the code of the turn, at most 20 ms, come before the write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum HandOver {
-    /// None: every message is stored before its caller is answered.
-    #[default]
-    Never,
     /// The results of activities and the starts of instances, while a dispatcher is about to take them, no
     /// activity waits for the worker, and the turns of the orchestration are short.
+    #[default]
     WithSpareDispatchers,
     /// The same without the results of the activities of these names: they are stored first, so that the window in
     /// which such an activity may run twice is as short as it can be.
     Except(Vec<String>),
+    /// None.
+    Never,
     /// Also when no dispatcher is to spare, for tests.
     #[doc(hidden)]
     Always,
