@@ -13,6 +13,7 @@
 mod claims;
 mod explore;
 mod fairness;
+mod hand_over;
 mod health;
 mod inbox;
 mod ownership;
