@@ -11,6 +11,7 @@ mod bounds;
 mod cluster;
 mod command;
 mod conserved;
+mod counted;
 mod deletions;
 mod equal;
 mod excuses;

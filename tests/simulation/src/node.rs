@@ -10,7 +10,7 @@ use cdb_client::{
     BootstrapConfig, ContainerClient, CosmosClient, MasterKey, OnDifference, Transport,
 };
 use cdb_provider::record::{Recorded, Recorder};
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, HandOver, MembershipConfig};
 use duroxide::providers::Provider;
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 
@@ -232,6 +232,12 @@ pub(crate) async fn open(
         wanted.reconciler_interval = SLOW;
     }
     wanted.retention = Some(config.retention);
+    // A third of the nodes also when it does not pay, and a third as before there were hand-overs.
+    wanted.hand_over = match number % 3 {
+        0 => HandOver::WithSpareDispatchers,
+        1 => HandOver::Always,
+        _ => HandOver::Never,
+    };
     if config.idle {
         IDLE_CONTAINERS[0].clone_into(&mut wanted.container);
     }

@@ -19,6 +19,7 @@ use tracing::subscriber::NoSubscriber;
 
 use crate::bank::BankClient;
 use crate::cluster::Cluster;
+use crate::counted::HandOvers;
 use crate::equal::EqualClient;
 use crate::faults::{Fault, Weather};
 use crate::invariants::Invariants;
@@ -83,6 +84,8 @@ pub struct Outcome {
     pub hash: String,
     /// The number of requests.
     pub requests: u64,
+    /// The number of messages that turns consumed before they were stored.
+    pub handed_over: u64,
     /// The number of orchestrations that clients started.
     pub orchestrations: usize,
     /// The number of nodes.
@@ -142,6 +145,7 @@ async fn simulate(
         faults: faults.iter().map(Fault::to_string).collect(),
         ..Outcome::default()
     };
+    let hand_overs = HandOvers::record()?;
     let network = cluster.network.clone();
     let partial = outcome.clone();
     let _watch = Watch::start(network.clone(), config.stall, move |network, problem| {
@@ -165,6 +169,7 @@ async fn simulate(
     if let Some(recorder) = recorder {
         recorder.finish().map_err(|error| error.to_string())?;
     }
+    outcome.handed_over = hand_overs.count();
     Ok(outcome.ended(&network, problems))
 }
 

@@ -25,6 +25,7 @@ pub(crate) struct Seeds {
 struct Done {
     runs: u64,
     orchestrations: usize,
+    handed_over: u64,
     requests: u64,
     faults: usize,
     node_days: f64,
@@ -90,17 +91,19 @@ impl Seeds {
             nodes,
             node_days,
             orchestrations,
+            handed_over,
             requests,
             ..
         } = outcome;
         let (faults, seconds) = (outcome.faults.len(), took.as_secs_f64());
         eprintln!(
             "seed {seed}: {verdict}; {nodes} nodes, {node_days:.1} node-days, {orchestrations} orchestrations, \
-             {faults} faults, {requests} requests, {seconds:.0} s"
+             {handed_over} handed over, {faults} faults, {requests} requests, {seconds:.0} s"
         );
         let mut done = self.lock();
         done.runs += 1;
         done.orchestrations += orchestrations;
+        done.handed_over += handed_over;
         done.requests += requests;
         done.faults += faults;
         done.node_days += node_days;
@@ -157,6 +160,7 @@ fn summarize(done: &Done, took: Duration) {
     let Done {
         runs,
         orchestrations,
+        handed_over,
         requests,
         faults,
         node_days,
@@ -166,9 +170,9 @@ fn summarize(done: &Done, took: Duration) {
     let minutes = took.as_secs_f64() / 60.0;
     let pace = node_days / minutes.max(f64::EPSILON);
     println!(
-        "| runs | failed | node-days | node-days per minute | orchestrations | faults | requests | minutes |\n\
-         |--:|--:|--:|--:|--:|--:|--:|--:|\n\
-         | {runs} | {failed} | {node_days:.1} | {pace:.1} | {orchestrations} | {faults} | {requests} | {minutes:.1} |"
+        "| runs | failed | node-days | node-days per minute | orchestrations | handed over | faults | requests | minutes |\n\
+         |--:|--:|--:|--:|--:|--:|--:|--:|--:|\n\
+         | {runs} | {failed} | {node_days:.1} | {pace:.1} | {orchestrations} | {handed_over} | {faults} | {requests} | {minutes:.1} |"
     );
 }
 
