@@ -1,21 +1,24 @@
 //! `cargo guards`: removes one guard at a time from a copy of the source, and searches for the fault.
 //!
 //! A mechanism has a guard against what it could do wrong. If nothing finds the guard's removal, the guard is
-//! superfluous, or a judge is missing. Each search must find nothing in the source as it is.
+//! superfluous, or a judge is missing. Each search must find nothing in the source as it is. One build has nearly all
+//! mutants, of which each run has one.
 //!
 //! Names select mutants. `--list` only lists them; `--seconds n` is the longest time of a search, 600 by default;
 //! `--docs` writes the table into docs/chaos.md.
 
 mod mutant;
 mod site;
+mod weave;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use mutant::{Mutant, Search};
 use site::{Found, Site};
+use weave::Woven;
 
 const BEGIN: &str = "<!-- cargo guards --docs -->\n";
 const END: &str = "<!-- end -->\n";
@@ -97,54 +100,104 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     }
     let site = Site::of(root.clone());
     site.restore()?;
+    let woven = Woven::of(&root, &chosen)?;
+    for (file, text) in &woven.files {
+        site.write(file, text.as_bytes())?;
+    }
+    let mut programs = Programs::default();
     let searches: BTreeSet<&Search> = chosen.iter().flat_map(|it| &it.searches).collect();
     for search in searches {
-        let (found, _) = site.search(search, &site.program(search)?, arguments.most)?;
+        let program = programs.of(&site, search)?;
+        let (found, _) = site.search(search, &program, "", arguments.most)?;
         if found != Found::Nothing {
             return Err(format!("{} fails without a mutant", search.name()));
         }
     }
-    let mut table = "| without it | found by | seconds |\n|---|---|--:|\n".to_owned();
-    let (mut total, mut missed) = (Duration::ZERO, 0);
-    for mutant in chosen {
-        let (found, took) = try_out(&site, &root, mutant, arguments.most)?;
-        total += took;
-        missed += usize::from(found.is_none());
+    let (together, alone): (Vec<_>, Vec<_>) = chosen
+        .into_iter()
+        .partition(|mutant| woven.mutants.contains(&mutant.name));
+    let mut table = Table::default();
+    for mutant in together {
+        table.add(
+            mutant,
+            try_out(&site, mutant, &mut programs, arguments.most)?,
+        );
+    }
+    for mutant in alone {
+        site.restore()?;
+        for (file, text) in mutant.files(&root)? {
+            site.write(&file, text.as_bytes())?;
+        }
+        let mut own = Programs::default();
+        table.add(mutant, try_out(&site, mutant, &mut own, arguments.most)?);
+    }
+    println!(
+        "{} not found; {:.0} seconds of a processor",
+        table.missed,
+        table.total.as_secs_f64()
+    );
+    if arguments.docs {
+        write_into(&root.join("docs/chaos.md"), &table.text())?;
+    }
+    Ok(table.missed == 0)
+}
+
+/// The programs of one source, each built once.
+#[derive(Debug, Default)]
+struct Programs(BTreeMap<String, PathBuf>);
+
+impl Programs {
+    fn of(&mut self, site: &Site, search: &Search) -> Result<PathBuf, String> {
+        if let Some(built) = self.0.get(&search.program()) {
+            return Ok(built.clone());
+        }
+        let program = site.program(search)?;
+        self.0.insert(search.program(), program.clone());
+        Ok(program)
+    }
+}
+
+/// What found each mutant.
+#[derive(Debug, Default)]
+struct Table {
+    rows: BTreeMap<String, String>,
+    total: Duration,
+    missed: usize,
+}
+
+impl Table {
+    fn add(&mut self, mutant: &Mutant, (found, took): (Option<String>, Duration)) {
+        self.total += took;
+        self.missed += usize::from(found.is_none());
         let row = format!(
             "| {} | {} | {:.0} |\n",
             mutant.promise,
             found.as_deref().unwrap_or("**nothing**"),
             took.as_secs_f64()
         );
-        print!("{row}");
-        table += &row;
+        print!("{}: {row}", mutant.name);
+        self.rows.insert(mutant.name.clone(), row);
     }
-    println!(
-        "{missed} not found; {:.0} seconds of a processor",
-        total.as_secs_f64()
-    );
-    if arguments.docs {
-        write_into(&root.join("docs/chaos.md"), &table)?;
+
+    fn text(&self) -> String {
+        let rows: String = self.rows.values().map(String::as_str).collect();
+        format!("| without it | found by | seconds |\n|---|---|--:|\n{rows}")
     }
-    Ok(missed == 0)
 }
 
 /// Returns what found the mutant, and the processor time of the searches.
 fn try_out(
     site: &Site,
-    root: &Path,
     mutant: &Mutant,
+    programs: &mut Programs,
     most: Duration,
 ) -> Result<(Option<String>, Duration), String> {
-    site.restore()?;
-    for (file, text) in mutant.files(root)? {
-        site.write(&file, text.as_bytes())?;
-    }
     let mut took = Duration::ZERO;
     for search in &mutant.searches {
         let named = |error| format!("{}: {error}", mutant.name);
-        let program = site.program(search).map_err(named)?;
-        let (found, time) = site.search(search, &program, most).map_err(named)?;
+        let program = programs.of(site, search).map_err(named)?;
+        let searched = site.search(search, &program, &mutant.name, most);
+        let (found, time) = searched.map_err(named)?;
         took += time;
         match found {
             Found::Fault => return Ok((Some(search.name()), took)),

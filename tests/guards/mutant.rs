@@ -15,8 +15,13 @@
 //!
 //! Text instead of line numbers, so that a mutant fits as long as its guard is there.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+/// What a mutant replaces in each file, and by what.
+pub(crate) type Places = BTreeMap<PathBuf, Vec<(Range<usize>, String)>>;
 
 /// Where something is searched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +49,16 @@ impl Search {
             target: next()?,
             filter: next()?,
         })
+    }
+
+    /// Returns what the search runs, without what it searches.
+    pub(crate) fn program(&self) -> String {
+        match self {
+            Self::Test {
+                package, target, ..
+            } => format!("{package} {target}"),
+            Self::Simulate(_) => "simulate".to_owned(),
+        }
     }
 
     /// Returns how the table names the search.
@@ -126,12 +141,12 @@ impl Mutant {
         })
     }
 
-    /// Returns the files of the source under `root` that differ in the mutant, with their text there.
+    /// Returns where the mutant differs from the source under `root`, and by which text, by file.
     ///
     /// # Errors
     /// When a guard is not in its file, or is there twice.
-    pub(crate) fn files(&self, root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
-        let mut files: Vec<(PathBuf, String)> = Vec::new();
+    pub(crate) fn places(&self, root: &Path) -> Result<Places, String> {
+        let mut places = Places::new();
         for Replacement {
             file,
             guard,
@@ -139,23 +154,36 @@ impl Mutant {
         } in &self.replacements
         {
             let failed = |why: &str| format!("{}: {}: {why}", self.name, file.display());
-            let known = files.iter().position(|(known, _)| known == file);
-            let at = if let Some(at) = known {
-                at
-            } else {
-                let text = fs::read_to_string(root.join(file));
-                let text = text.map_err(|error| failed(&error.to_string()))?;
-                files.push((file.clone(), text));
-                files.len() - 1
+            let text = fs::read_to_string(root.join(file));
+            let text = text.map_err(|error| failed(&error.to_string()))?;
+            let mut found = text.match_indices(guard.as_str());
+            let Some((at, _)) = found.next() else {
+                return Err(failed("the guard is not there: change the mutant with it"));
             };
-            let text = &mut files[at].1;
-            match text.matches(guard.as_str()).count() {
-                1 => *text = text.replacen(guard.as_str(), mutant, 1),
-                0 => return Err(failed("the guard is not there: change the mutant with it")),
-                _ => return Err(failed("the guard is there twice: give more of its lines")),
+            if found.next().is_some() {
+                return Err(failed("the guard is there twice: give more of its lines"));
             }
+            let of_file = places.entry(file.clone()).or_default();
+            of_file.push((at..at + guard.len(), mutant.clone()));
         }
-        Ok(files)
+        Ok(places)
+    }
+
+    /// Returns the files of the source under `root` that differ in the mutant, with their text there.
+    ///
+    /// # Errors
+    /// When a guard is not in its file, or is there twice.
+    pub(crate) fn files(&self, root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
+        let changed = self.places(root)?.into_iter().map(|(file, mut places)| {
+            let text = fs::read_to_string(root.join(&file));
+            let mut text = text.map_err(|error| format!("{}: {error}", file.display()))?;
+            places.sort_by_key(|(place, _)| place.start);
+            for (place, mutant) in places.iter().rev() {
+                text.replace_range(place.clone(), mutant);
+            }
+            Ok((file, text))
+        });
+        changed.collect()
     }
 }
 

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::mutant::Search;
+use crate::weave::CHOSEN;
 
 /// How often a running search is looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -83,7 +84,8 @@ impl Site {
         fs::write(&file, content).map_err(failed)
     }
 
-    /// Builds what a search runs, and returns its program.
+    /// Builds what a search runs, and returns its program. Incremental and without debug information, for the mutants
+    /// with a build of their own.
     ///
     /// # Errors
     /// When the source does not compile: it is no mutant.
@@ -107,7 +109,8 @@ impl Site {
             .args(["--locked", "--quiet", "--message-format", "json"])
             .arg("--target-dir")
             .arg(&self.build)
-            .env("CARGO_INCREMENTAL", "0")
+            .env("CARGO_INCREMENTAL", "1")
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .current_dir(&self.copy)
             .stderr(Stdio::null());
         let built = cargo.output().map_err(|error| format!("cargo: {error}"))?;
@@ -130,7 +133,8 @@ impl Site {
             .ok_or(format!("it does not compile\n{errors}"))
     }
 
-    /// Runs a search for at most this time. Returns what it has found, and the processor time that it took.
+    /// Runs a search for at most this time, with the chosen mutant. Returns what it has found, and the processor time
+    /// that it took.
     ///
     /// # Errors
     /// When the program cannot be run, or has no test of that name.
@@ -138,9 +142,11 @@ impl Site {
         &self,
         search: &Search,
         program: &Path,
+        chosen: &str,
         most: Duration,
     ) -> Result<(Found, Duration), String> {
         let mut command = Command::new(program);
+        command.env(CHOSEN, chosen);
         let package = match search {
             Search::Test {
                 package, filter, ..
