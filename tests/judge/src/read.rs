@@ -137,6 +137,11 @@ struct Line {
 }
 
 impl Record {
+    /// Returns the number of recorded calls.
+    pub fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
     /// Reads the files of all processes of a run.
     ///
     /// # Errors

@@ -1,7 +1,10 @@
 //! The command `cargo simulate` on fixed seeds.
 #![cfg(target_os = "linux")]
 
+use std::path::PathBuf;
 use std::process::Command;
+
+use cdb_judge::{Record, judge};
 
 /// Runs the command. Returns whether it succeeded, and its progress and report.
 fn run(args: &str) -> (bool, String) {
@@ -19,6 +22,21 @@ fn run(args: &str) -> (bool, String) {
 fn simulate(args: &str) {
     let (succeeded, report) = run(args);
     assert!(succeeded, "{args}: {report}");
+}
+
+/// Runs the command, which must succeed, and judges what it recorded by the promises alone.
+fn simulate_and_judge(args: &str) {
+    let folder = format!("cdb-simulated-{}", std::process::id());
+    let folder = std::env::temp_dir().join(folder);
+    simulate(&format!("{args} --record {}", folder.display()));
+    let files = std::fs::read_dir(&folder).expect("the run has recorded");
+    let files: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
+    let record = Record::read(&files, 0).expect("records can be read");
+    assert!(record.calls() > 1_000, "{args}: {} calls", record.calls());
+    let verdict = judge(&record);
+    let text = verdict.text(&record, 10);
+    assert!(verdict.anomalies.is_empty(), "{args}: {text}");
+    std::fs::remove_dir_all(folder).expect("the records can be deleted");
 }
 
 #[test]
@@ -51,9 +69,9 @@ fn the_same_seed_gives_the_same_trace_in_another_process() {
 #[test]
 fn orchestrations_survive_the_faults_of_known_seeds() {
     // Without the reconciler, messages of killed nodes are never delivered.
-    simulate("--from 4 --seeds 1 --days 0.005 --only waves");
+    simulate_and_judge("--from 4 --seeds 1 --days 0.005 --only waves");
     // Without a delivery before the deletion, a detached child of a deleted parent never starts.
-    simulate("--from 5 --seeds 1 --days 0.01 --only detached");
+    simulate_and_judge("--from 5 --seeds 1 --days 0.01 --only detached");
     // Without the permits, each node runs as many activities as the limit permits.
     simulate("--from 3 --seeds 1 --days 0.02 --only limited");
     // Without the wait for its start, queued events of a child that has not started are deleted.
