@@ -98,39 +98,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         }
         return Ok(true);
     }
-    let site = Site::of(root.clone());
-    site.restore()?;
-    let woven = Woven::of(&root, &chosen)?;
-    for (file, text) in &woven.files {
-        site.write(file, text.as_bytes())?;
-    }
-    let mut programs = Programs::default();
-    let searches: BTreeSet<&Search> = chosen.iter().flat_map(|it| &it.searches).collect();
-    for search in searches {
-        let program = programs.of(&site, search)?;
-        let (found, _) = site.search(search, &program, "", arguments.most)?;
-        if found != Found::Nothing {
-            return Err(format!("{} fails without a mutant", search.name()));
-        }
-    }
-    let (together, alone): (Vec<_>, Vec<_>) = chosen
-        .into_iter()
-        .partition(|mutant| woven.mutants.contains(&mutant.name));
-    let mut table = Table::default();
-    for mutant in together {
-        table.add(
-            mutant,
-            try_out(&site, mutant, &mut programs, arguments.most)?,
-        );
-    }
-    for mutant in alone {
-        site.restore()?;
-        for (file, text) in mutant.files(&root)? {
-            site.write(&file, text.as_bytes())?;
-        }
-        let mut own = Programs::default();
-        table.add(mutant, try_out(&site, mutant, &mut own, arguments.most)?);
-    }
+    let table = search(&root, &chosen, arguments.most)?;
     println!(
         "{} not found; {:.0} seconds of a processor",
         table.missed,
@@ -140,6 +108,39 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         write_into(&root.join("docs/chaos.md"), &table.text())?;
     }
     Ok(table.missed == 0)
+}
+
+/// Searches for each mutant: first for those that one build has, then for the others.
+fn search(root: &Path, chosen: &[&Mutant], most: Duration) -> Result<Table, String> {
+    let site = Site::of(root.to_owned());
+    site.restore()?;
+    let woven = Woven::of(root, chosen)?;
+    for (file, text) in &woven.files {
+        site.write(file, text.as_bytes())?;
+    }
+    let mut programs = Programs::default();
+    let searches: BTreeSet<&Search> = chosen.iter().flat_map(|it| &it.searches).collect();
+    for search in searches {
+        let program = programs.of(&site, search)?;
+        let (found, _) = site.search(search, &program, "", most)?;
+        if found != Found::Nothing {
+            return Err(format!("{} fails without a mutant", search.name()));
+        }
+    }
+    let is_woven = |mutant: &&&Mutant| woven.mutants.contains(&mutant.name);
+    let mut table = Table::default();
+    for mutant in chosen.iter().filter(is_woven) {
+        table.add(mutant, try_out(&site, mutant, &mut programs, most)?);
+    }
+    for mutant in chosen.iter().filter(|mutant| !is_woven(mutant)) {
+        site.restore()?;
+        for (file, text) in mutant.files(root)? {
+            site.write(&file, text.as_bytes())?;
+        }
+        let mut own = Programs::default();
+        table.add(mutant, try_out(&site, mutant, &mut own, most)?);
+    }
+    Ok(table)
 }
 
 /// The programs of one source, each built once.

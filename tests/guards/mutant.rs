@@ -21,7 +21,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// What a mutant replaces in each file, and by what.
-pub(crate) type Places = BTreeMap<PathBuf, Vec<(Range<usize>, String)>>;
+pub(crate) type Places = BTreeMap<PathBuf, Vec<Place>>;
+
+/// A part of a file, and the text that replaces it.
+pub(crate) type Place = (Range<usize>, String);
 
 /// Where something is searched.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use syn::spanned::Spanned as _;
 use syn::visit::{self, Visit};
 
-use crate::mutant::Mutant;
+use crate::mutant::{Mutant, Place};
 
 /// The variable that names the mutant to run.
 pub(crate) const CHOSEN: &str = "CDB_MUTANT";
@@ -85,11 +85,8 @@ impl Source {
     }
 
     /// Returns the changed bodies, by their place; `None` if a place is outside of a function that can be doubled.
-    fn bodies(
-        &self,
-        places: &[(Range<usize>, String)],
-    ) -> Option<BTreeMap<(usize, usize), String>> {
-        let mut inside: BTreeMap<(usize, usize), Vec<&(Range<usize>, String)>> = BTreeMap::new();
+    fn bodies(&self, places: &[Place]) -> Option<BTreeMap<(usize, usize), String>> {
+        let mut inside: BTreeMap<(usize, usize), Vec<&Place>> = BTreeMap::new();
         for place in places {
             let body = self
                 .functions
@@ -190,7 +187,7 @@ mod tests {
         }
     }
 
-    fn place(guard: &str, mutant: &str) -> (Range<usize>, String) {
+    fn place(guard: &str, mutant: &str) -> Place {
         let start = SOURCE.find(guard).expect("it is there");
         (start..start + guard.len(), mutant.to_owned())
     }
