@@ -85,8 +85,11 @@ pub(crate) const HAND_OVER_COMMITS: u32 = 3;
 /// The time for which completions of an orchestration are stored at once, after one of its turns came too
 /// late for a completion that waited.
 pub(crate) const HAND_OVER_PAUSE: Duration = secs(1);
-/// The longest time for which a commit waits for a message that is being stored. The turn is lost then, and its
-/// dispatcher free.
+/// The part of an average commit, one in so many, that the code of a turn may take for a completion to wait while
+/// activities wait for its worker.
+pub(crate) const HAND_OVER_SCARCE: u32 = 8;
+/// The longest time for which a dispatcher waits while a message of its turn is being stored. The commit goes on
+/// without it.
 pub(crate) const HAND_OVER_GATE: Duration = secs(1);
 /// The longest time for which the start of an instance waits for the commit of its first turn.
 pub(crate) const START_ANSWER: Duration = secs(30);

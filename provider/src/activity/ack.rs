@@ -57,10 +57,14 @@ pub(super) async fn ack_locked(
         effects: None,
     };
     let ended = end(services, shared, ending).await;
-    if let (Some(storing), Ok(Ended::Committed(committed))) = (storing, &ended)
-        && let Some(etag) = &committed.completion
-    {
-        storing.stored(etag.clone());
+    if let Some(storing) = storing {
+        let etag = match &ended {
+            Ok(Ended::Committed(committed)) => committed.completion.clone(),
+            Ok(Ended::Refused { .. }) | Err(_) => None,
+        };
+        storing.end(etag);
+        let instance_id = shared.lock().await.item.document.instance_id.clone();
+        services.instances().withdraw(&instance_id);
     }
     ended.map(drop)
 }

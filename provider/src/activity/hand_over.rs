@@ -2,6 +2,7 @@
 
 use duroxide::providers::WorkItem;
 use metrics::counter;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::end::message;
@@ -14,6 +15,7 @@ use crate::queue::instances::Message;
 use crate::queue::is_yielding;
 use crate::queue::local_queue::Shared;
 use crate::stored::documents::{Chunked, target_instance};
+use crate::timing::HAND_OVER;
 
 /// How the completion of an activity goes on.
 pub(super) enum HandedOver {
@@ -82,8 +84,8 @@ pub(super) async fn hand_over(
 }
 
 /// Returns whether the activity is as this process has left it. If it was locked a while ago, its instance
-/// may be paused, deleted or taken over, and a turn would begin that cannot be committed. A read is cheaper
-/// than a stored completion.
+/// may be paused, deleted or taken over, and a turn would begin that cannot be committed. A read that is fast is
+/// cheaper than a stored completion.
 async fn is_current(services: &Services, shared: &Shared<Activities>) -> bool {
     let (item, fresh_until) = {
         let lock = shared.lock().await;
@@ -93,13 +95,14 @@ async fn is_current(services: &Services, shared: &Shared<Activities>) -> bool {
     if item.document.locked_until > Some(fresh_until) {
         return true;
     }
+    if !services.queues.hand_over.is_near() {
+        return false;
+    }
     let latest = services.container().latest_committed();
     let instance_id = &item.document.instance_id;
-    let read = services
-        .ledger
-        .charge(instance_id, latest.read(&item))
-        .await;
-    matches!(read, Ok(Some(found)) if found.etag == item.etag)
+    let read = services.ledger.charge(instance_id, latest.read(&item));
+    let read = timeout(HAND_OVER, read).await;
+    matches!(read, Ok(Ok(Some(found))) if found.etag == item.etag)
 }
 
 /// Returns whether the completion may wait for a dispatcher that is at work; `None` if it must be stored. Only a
@@ -112,10 +115,12 @@ fn may_wait(services: &Services, lock: &WorkLock, completion: &WorkItem) -> Opti
         && item.paused.is_none()
         && item.work_item.chunked().is_none()
         && target_instance(completion) == item.instance_id
-        && lock.holds(services.store.now())
+        && lock.holds(services.store.now() + lock.request.lock_timeout / 4)
         && !is_yielding(services, &item.instance_id);
     let is_plain = is_plain && services.queues.hand_over.admits(item);
-    services.activities().spare_workers().filter(|_| is_plain)
+    is_plain
+        .then(|| services.activities().spare_workers(&item.instance_id))
+        .flatten()
 }
 
 /// Returns the message of a completion; `None` if it is too large to be in one document.

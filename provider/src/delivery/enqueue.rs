@@ -94,13 +94,13 @@ async fn start(
     services.spawn(|services| async move {
         let started = match first_turn(&services, &mut document, over, first).await {
             None => Ok(()),
-            Some(storing) => match create(&services, document, &item).await {
-                Ok(Some(etag)) => {
-                    storing.stored(etag);
-                    Ok(())
-                }
-                stored => stored.map(drop),
-            },
+            Some(storing) => {
+                let instance_id = document.instance_id.clone();
+                let stored = create(&services, document, &item).await;
+                storing.end(stored.as_ref().ok().cloned().flatten());
+                services.instances().withdraw(&instance_id);
+                stored.map(drop)
+            }
         };
         // The caller may have left.
         let _left = answer.send(started);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use cdb_coordination::{Fenced, execute_fenced};
+use tokio::time::timeout;
 
 use super::commit::commit_locked;
 use super::hold::{self, Ended};
@@ -11,6 +12,7 @@ use crate::error::{Error, Result, committed};
 use crate::queue::Services;
 use crate::queue::instances::lock::attempts_before;
 use crate::queue::instances::{Turn, release};
+use crate::timing::HAND_OVER;
 
 /// Implements `Provider::abandon_orchestration_item`.
 ///
@@ -43,7 +45,8 @@ pub(crate) async fn abandon(
         turn.instance.document.attempts.clone()
     };
     give_back(&mut turn, delay.unwrap_or_default()).await;
-    if turn.messages.is_empty() && turn.instance.version.is_none() {
+    let is_counted = delay.is_none() && !ignore_attempt;
+    if turn.messages.is_empty() && turn.instance.version.is_none() && !is_counted {
         // Neither the instance nor its start is stored.
         forget(services, &mut turn, delay.unwrap_or_default());
         return Ok(Ended::Abandoned);
@@ -61,14 +64,15 @@ pub(crate) async fn abandon(
     }
 }
 
-/// Leaves the messages that are not stored to their callers, with the delay.
+/// Leaves the messages that are not stored to their callers, with the delay. One that is being stored comes again
+/// without it.
 async fn give_back(turn: &mut Turn, delay: Duration) {
     let messages = std::mem::take(&mut turn.messages);
     for mut message in messages {
         if let Some(ticket) = message.ticket.take() {
-            match ticket.give_back(delay).await {
-                Some(etag) => message.was_stored(etag),
-                None => continue,
+            match timeout(HAND_OVER, ticket.give_back(delay)).await {
+                Ok(Some(etag)) => message.was_stored(etag),
+                Ok(None) | Err(_) => continue,
             }
         }
         turn.messages.push(message);

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use cdb_model::{Batch, Document, DocumentKey, ETag, Patch, Stored, Timestamp};
+use tokio_util::sync::CancellationToken;
 
 use super::loaded::Loaded;
 use crate::error::{Error, Result};
@@ -85,6 +86,7 @@ fn begin(store: &Store, loaded: Loaded, token: String, timeout: Duration) -> Res
         left: loaded.left,
         lock_time: timeout,
         uncounted: None,
+        waits: CancellationToken::new(),
         kv: loaded.kv,
         history,
         caller: Caller::Single,

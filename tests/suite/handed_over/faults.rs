@@ -10,7 +10,6 @@ use tokio::time::{Instant, sleep};
 use super::stage::{INSTANCE, LOCK, MOMENT, SOON, Stage};
 use crate::harness::next_turn;
 use crate::several::{ack, enqueue, event};
-use crate::work_items::completion_of;
 
 /// A turn that takes a completion, whose commit loses a request or an answer.
 async fn commits_in_spite_of(effect: Effect) {
@@ -43,38 +42,23 @@ async fn the_request_of_the_commit_is_lost() {
     commits_in_spite_of(Effect::DropRequest).await;
 }
 
+/// Otherwise the wait could outlast the lock, and another worker would run the activity.
 #[tokio::test(start_paused = true)]
-async fn another_worker_takes_the_activity_after_its_lock() {
+async fn the_completion_of_a_lock_that_ends_soon_is_stored() {
     let Some(stage) = Stage::with_activities(1).await else {
         return;
     };
     let lock = Duration::from_secs(2);
     let activity = stage.activity_for(lock).await;
-    sleep(lock.saturating_sub(MOMENT * 5)).await;
+    sleep(lock.saturating_sub(MOMENT * 400)).await;
     let turn = stage.dispatcher().await;
     let acknowledged = stage.acknowledge(activity);
-    let turn = turn.await.expect("a turn");
-    sleep(MOMENT * 8).await;
-    let other = &stage.other;
-    let fetched = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
-    let (_, token, attempt) = fetched.await.expect("fetch").expect("it is free");
-    assert_eq!(attempt, 2);
-    let late = stage.commit(&turn, None).await;
-    assert!(
-        late.is_err(),
-        "the completion is not the activity's any more"
-    );
-    let late = acknowledged.await.expect("no panic");
-    assert!(late.is_err(), "the worker has lost its lock");
-    assert_eq!(stage.completions().await, 0);
-    let done = other.ack_work_item(&token, Some(completion_of(INSTANCE, 2, "other")));
-    done.await.expect("the other worker ends it");
-    let (item, token, _) = next_turn(&stage.provider, LOCK).await;
-    assert_eq!(item.messages, [completion_of(INSTANCE, 2, "other")]);
-    stage
-        .commit_with(&item, &token, "other", None)
+    acknowledged
         .await
-        .expect("it is committed");
+        .expect("no panic")
+        .expect("it needs no turn");
+    let turn = turn.await.expect("a turn");
+    stage.commit(&turn, None).await.expect("it is committed");
     assert_eq!(
         (stage.activities().await, stage.completions().await),
         (0, 1)
@@ -285,12 +269,13 @@ async fn a_commit_does_not_wait_for_a_completion_that_is_being_stored_for_long()
     );
     stage.emulator().clear_faults();
     let _detached = acknowledged.await.expect("no panic");
-    let (item, token, _) = next_turn(&stage.provider, LOCK).await;
-    assert_eq!(item.messages.len(), 1);
-    stage
-        .commit_with(&item, &token, "done", None)
-        .await
-        .expect("it is committed");
+    // Both go on without their callers.
+    for _ in 0..100 {
+        if stage.completions().await == 1 {
+            break;
+        }
+        sleep(MOMENT * 100).await;
+    }
     assert_eq!(
         (stage.activities().await, stage.completions().await),
         (0, 1)

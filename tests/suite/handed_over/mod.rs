@@ -3,6 +3,7 @@
 
 mod any_order;
 mod broken;
+mod compared;
 mod faults;
 mod policy;
 mod rule;

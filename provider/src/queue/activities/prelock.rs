@@ -35,19 +35,15 @@ pub(crate) struct FreeWorkers {
 }
 
 impl FreeWorkers {
-    pub(crate) fn of(services: &Services) -> Option<Self> {
+    /// Counts the workers that are free, and `freed` ones that the batch frees. Activities that are ready take
+    /// them first.
+    pub(crate) fn of(services: &Services, freed: usize) -> Option<Self> {
         Some(Self {
             services: services.clone(),
             request: services.activities().last_request()?,
-            capacity: services.activities().prelock_capacity(),
+            capacity: services.activities().prelock_capacity(freed),
             reserved: Mutex::default(),
         })
-    }
-
-    /// Adds workers that the batch frees.
-    pub(crate) fn and(mut self, more: usize) -> Self {
-        self.capacity += more;
-        self
     }
 
     /// Locks activities that are about to be created, and reserves the others for this process. Those that

@@ -20,6 +20,9 @@ use crate::timing::{ACTIVITY_KEPT, PRELOCK_WITHIN};
 /// The most activities that are prelocked per worker.
 const MAX_PRELOCKS: usize = 4;
 
+/// The most ready activities that are looked through for those of other instances.
+const MOST_READY: usize = 128;
+
 /// The local queue of activities.
 pub(crate) struct ActivityQueue {
     queue: LocalQueue<Activities>,
@@ -132,24 +135,29 @@ impl ActivityQueue {
     }
 
     /// Returns how many more activities the workers of this process can take: one per waiting
-    /// worker, and several per worker while activities are short.
-    pub(crate) fn prelock_capacity(&self) -> usize {
+    /// worker, `freed` ones included, and several per worker while activities are short.
+    pub(crate) fn prelock_capacity(&self, freed: usize) -> usize {
         self.queue.with(|queue, _| {
             let load = queue.load();
             let more = match queue.items_within(PRELOCK_WITHIN) {
                 1 => 0,
                 turns => turns.min(MAX_PRELOCKS) * (load.waiting + load.working),
             };
-            load.waiting.max(more).saturating_sub(load.ready)
+            let waiting = load.waiting + freed;
+            waiting.max(more).saturating_sub(load.ready)
         })
     }
 
-    /// Returns whether a worker may hold a completion until a turn takes it. `None` if it must not, because
-    /// others wait for its permits; otherwise whether no activity waits for a worker.
-    pub(crate) fn spare_workers(&self) -> Option<bool> {
+    /// Returns whether a worker may hold a completion of an instance until a turn takes it. `None` if it must not,
+    /// because others wait for its permits, or activities of other instances for the worker; otherwise whether no
+    /// activity waits for a worker.
+    pub(crate) fn spare_workers(&self, instance_id: &str) -> Option<bool> {
         self.queue.with(|queue, _| {
             let load = queue.load();
-            (!queue.waits_for_permits()).then_some(load.ready <= load.waiting)
+            let is_spare = load.ready <= load.waiting;
+            let is_own = |key: &ActivityKey| *key.instance_id == *instance_id;
+            let may_hold = is_spare || queue.are_all_ready(MOST_READY, is_own);
+            (may_hold && !queue.waits_for_permits()).then_some(is_spare)
         })
     }
 

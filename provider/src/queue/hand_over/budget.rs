@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::config::HandOver as Policy;
 use crate::queue::local_queue::MovingAverage;
 use crate::stored::documents::WorkerItem;
-use crate::timing::{HAND_OVER, HAND_OVER_COMMITS, HAND_OVER_PAUSE};
+use crate::timing::{HAND_OVER, HAND_OVER_COMMITS, HAND_OVER_PAUSE, HAND_OVER_SCARCE};
 
 /// The most orchestrations that are remembered. Beyond it all are forgotten.
 const MAX_ORCHESTRATIONS: usize = 1_024;
@@ -60,6 +60,22 @@ impl Budget {
     /// Returns whether dispatchers count as free, for tests.
     pub(crate) fn is_always(&self) -> bool {
         self.policy == Policy::Always
+    }
+
+    /// Returns whether requests are fast enough to send one more for a hand-over.
+    pub(crate) fn is_near(&self) -> bool {
+        let commit = self.times.lock().commits.time();
+        commit.is_none_or(|commit| commit <= HAND_OVER)
+    }
+
+    /// Returns whether a message of this orchestration holds its worker for no longer than storing it would: the code
+    /// of a turn takes next to nothing.
+    pub(crate) fn is_instant(&self, orchestration: &str) -> bool {
+        let times = self.times.lock();
+        let turns = times.turns.get(orchestration);
+        let turn = turns.and_then(|turns| turns.average.time());
+        turn.zip(times.commits.time())
+            .is_some_and(|(turn, commit)| turn * HAND_OVER_SCARCE <= commit)
     }
 
     /// Returns how long a message waits for a turn of this orchestration; `None` if it must not, because

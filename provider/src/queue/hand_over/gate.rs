@@ -51,7 +51,7 @@ pub(crate) enum Answer {
     Store(Storing),
 }
 
-/// The right to store the message. Dropped without [`Self::stored`], it has failed.
+/// The right to store the message. Dropped without [`Self::end`], it has failed.
 pub(crate) struct Storing {
     fate: OwnedMutexGuard<Fate>,
     /// How long the message is delayed.
@@ -116,9 +116,9 @@ impl HandOver {
 }
 
 impl Storing {
-    /// Notes the version of the stored message.
-    pub(crate) fn stored(mut self, etag: ETag) {
-        *self.fate = Fate::Stored(etag);
+    /// Notes the version of the stored message; `None` if it is not known to be stored.
+    pub(crate) fn end(mut self, stored: Option<ETag>) {
+        *self.fate = stored.map_or(Fate::Failed, Fate::Stored);
     }
 }
 
@@ -180,6 +180,11 @@ impl Ticket {
         })
     }
 
+    /// Returns whether the message completes an activity.
+    pub(crate) fn is_of_activity(&self) -> bool {
+        self.0.0.activity.is_some()
+    }
+
     /// Returns what frees the caller from a commit that goes on without its dispatcher.
     pub(crate) fn stalled(&self) -> CancellationToken {
         self.0.0.stalled.clone()
@@ -191,6 +196,12 @@ impl Ticket {
             Fate::Stored(etag) => Some(etag.clone()),
             _ => None,
         }
+    }
+
+    /// Returns whether the caller has left the message without a known outcome.
+    pub(crate) fn has_failed(&self) -> bool {
+        let fate = self.0.0.fate.try_lock();
+        fate.is_ok_and(|fate| matches!(*fate, Fate::Failed))
     }
 
     /// Gives the message back, to be stored with a delay. Returns its version if it is stored already.

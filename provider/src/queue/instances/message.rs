@@ -133,6 +133,11 @@ impl Message {
         self.ticket.is_none()
     }
 
+    /// Returns whether the caller of a message that is not stored has left it.
+    pub(super) fn has_failed(&self) -> bool {
+        self.ticket.as_ref().is_some_and(Ticket::has_failed)
+    }
+
     /// Notes whether the message was stored meanwhile.
     pub(crate) fn settle(&mut self) {
         if let Some(etag) = self.ticket.as_ref().and_then(Ticket::stored) {

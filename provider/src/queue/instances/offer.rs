@@ -19,7 +19,7 @@ pub(crate) struct NextTurn {
 
 impl InstanceQueue {
     /// Returns the turn that will take the completion of an activity; `None` if it must be stored. If it
-    /// `may_wait`, a dispatcher that is at work may take it next.
+    /// `may_wait`, because no activity waits for its worker, a dispatcher that is at work may take it next.
     pub(crate) fn next_turn(
         &self,
         activity: &WorkerItem,
@@ -50,6 +50,13 @@ impl InstanceQueue {
             offer(queue, message, now);
             Some(next)
         })
+    }
+
+    /// Forgets messages whose callers could not store them: a turn with one could not be committed.
+    pub(crate) fn withdraw(&self, instance_id: &str) {
+        self.correct(instance_id, |known| {
+            known.give_up_unstored(Message::has_failed);
+        });
     }
 
     /// Hands the start of an instance over to its first turn; `None` if it must be stored.
@@ -88,7 +95,9 @@ fn next_turn(
         within: budget.of(orchestration, now)?,
         orchestration: orchestration.to_owned(),
     };
-    let is_taken = budget.is_always() || queue.takes_soon(&activity.instance_id, may_wait);
+    let is_free = may_wait || budget.is_instant(orchestration);
+    let is_taken =
+        budget.is_always() || is_free && queue.takes_soon(&activity.instance_id, may_wait);
     is_taken.then_some(next)
 }
 

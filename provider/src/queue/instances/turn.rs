@@ -8,6 +8,7 @@ use cdb_coordination::Lockable;
 use cdb_model::{ETag, ItemId, Stored, Timestamp};
 use duroxide::Event;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::cache::History;
 use super::message::Message;
@@ -64,6 +65,8 @@ pub(crate) struct Turn {
     pub(crate) history: Result<History, String>,
     /// Whether a long poll fetched the turn, as a runtime does.
     pub(crate) caller: Caller,
+    /// Cancelled when the commit waits for a message that is being stored, and goes on without its dispatcher.
+    pub(crate) waits: CancellationToken,
     /// The rejected commit of this turn; the runtime fails the orchestration next.
     pub(crate) rejected: Option<RejectedCommit>,
     /// Committed, abandoned or lost. A second call with the same token waits for the first one and

@@ -341,16 +341,19 @@ impl<W: Work> Queue<W> {
     }
 
     /// Returns whether a dispatcher will soon take an item of the first class, once it is due: one waits, or
-    /// there are fewer such items than dispatchers and the caller `may_wait` until one ends its turn.
+    /// there are fewer such items than dispatchers and the caller `may_wait` until one ends its turn. No other
+    /// item may be ready: it would wait longer.
     pub(crate) fn takes_soon(&self, key: &W::Key, may_wait: bool) -> bool {
         let slot = self.slots.get(key);
-        let is_open =
-            slot.is_some_and(|slot| matches!(slot.phase, Phase::Idle | Phase::Running { .. }));
+        let is_open = slot.is_some_and(|slot| {
+            let is_running = matches!(slot.phase, Phase::Running { .. });
+            matches!(slot.phase, Phase::Idle) || is_running && may_wait
+        });
         let load = self.load();
         let takers = load.waiting + if may_wait { load.working } else { 0 };
         let free = Rank::start_of(Class::Free, Priority::High);
         let before = self.ready.range(..free).take(takers).count();
-        is_open && before < takers && !self.dispatchers.closing
+        is_open && before < takers && load.ready <= before && !self.dispatchers.closing
     }
 
     /// Returns whether a waiting dispatcher would take an unknown item at once.
@@ -358,6 +361,11 @@ impl<W: Work> Queue<W> {
         let load = self.load();
         let is_new = !self.slots.contains_key(key) && !self.limiter.has_rules();
         is_new && load.ready < load.waiting && !self.dispatchers.closing
+    }
+
+    /// Returns whether there are at most so many ready items, all of this kind.
+    pub(crate) fn are_all_ready(&self, most: usize, is_wanted: impl Fn(&W::Key) -> bool) -> bool {
+        self.ready.len() <= most && self.ready.iter().all(|(_, key)| is_wanted(key))
     }
 
     /// Returns whether items wait for permits.

@@ -35,8 +35,11 @@ pub(crate) async fn commit(services: &Services, token: &str, result: TurnResult)
     let (cloned, shared) = (services.clone(), running.clone());
     let calls = Arc::new(OnceLock::new());
     let noted = calls.clone();
+    let waits = CancellationToken::new();
+    let waiting = waits.clone();
     let mut commit = Box::pin(async move {
-        let turn = shared.lock().await;
+        let mut turn = shared.lock().await;
+        turn.waits = waiting;
         let tickets = turn.messages.iter().filter_map(|it| it.ticket.as_ref());
         let _first = noted.set(tickets.map(Ticket::stalled).collect::<Vec<_>>());
         drop(turn);
@@ -44,9 +47,13 @@ pub(crate) async fn commit(services: &Services, token: &str, result: TurnResult)
     });
     let partition = instance.as_str().into();
     let container = services.container();
-    let awaited = container.until_stalled(&partition, COMMIT_REFUSED, &mut commit);
-    if let Ok(ended) = awaited.await {
-        return ended;
+    tokio::select! {
+        ended = container.until_stalled(&partition, COMMIT_REFUSED, &mut commit) => {
+            if let Ok(ended) = ended {
+                return ended;
+            }
+        }
+        () = waits.cancelled() => {}
     }
     queue.detach(token);
     // Those who wait for this commit are free, too.
@@ -54,7 +61,7 @@ pub(crate) async fn commit(services: &Services, token: &str, result: TurnResult)
     calls.for_each(CancellationToken::cancel);
     tracing::warn!(
         instance,
-        "a commit goes on without its dispatcher, because its partition throttles it or does not answer"
+        "a commit goes on without its dispatcher, because its partition is slow or throttles it"
     );
     services.spawn(|services| async move {
         if let Err(error) = commit.await {

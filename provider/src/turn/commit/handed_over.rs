@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 
 use cdb_client::BatchOutcome;
 use cdb_model::{Batch, ItemId, Stored};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
+use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::activities::NextActivity;
-use crate::queue::hand_over::{Taken, Unstored};
+use crate::queue::hand_over::{Taken, Ticket, Unstored};
 use crate::queue::instances::Turn;
 use crate::stored::documents::{Durable, WorkerItem};
-use crate::timing::HAND_OVER_GATE;
+use crate::timing::{COMMIT_TIME, HAND_OVER, HAND_OVER_GATE};
+use crate::turn::renew;
 
 /// The messages of a commit that are not stored, by id, with the activities that it ends instead.
 pub(super) type UnstoredMessages = BTreeMap<ItemId, Option<Stored<WorkerItem>>>;
@@ -26,17 +28,35 @@ pub(super) struct HandedOver<'a> {
 }
 
 impl<'a> HandedOver<'a> {
-    /// Takes the unstored messages of a turn. One that its caller has stored by now is consumed as any other.
-    /// Returns `None` if one is being stored for long, or its activity renewed.
-    pub(super) async fn take(services: &'a Services, turn: &mut Turn) -> Option<Self> {
+    /// Takes the unstored messages of a turn. One that its caller has stored by now is consumed as any other. If
+    /// one is being stored for long, or its activity renewed, the commit goes on without its dispatcher.
+    ///
+    /// # Errors
+    /// [`Error::LockLost`] if that takes longer than a commit may, or another runtime took the turn.
+    pub(super) async fn take(services: &'a Services, turn: &mut Turn) -> Result<Self> {
+        let tickets = turn.messages.iter().filter_map(|it| it.ticket.clone());
+        let tickets: Vec<Ticket> = tickets.collect();
+        let waits = turn.waits.clone();
+        let patience = async move {
+            sleep(HAND_OVER_GATE).await;
+            waits.cancel();
+            sleep(COMMIT_TIME).await;
+        };
+        let taking = async {
+            tokio::select! {
+                taken = take_all(&tickets) => Ok(taken),
+                () = patience => Err(Error::LockLost("a message of the turn is not stored in time")),
+            }
+        };
+        let mut taken = renew::while_doing(services, turn, taking)
+            .await?
+            .into_iter();
         let mut unstored = Vec::new();
-        for message in &mut turn.messages {
-            let Some(ticket) = message.ticket.clone() else {
-                continue;
-            };
-            match timeout(HAND_OVER_GATE, ticket.take()).await.ok()? {
-                Taken::Stored(etag) => message.was_stored(etag),
-                Taken::Unstored(taken) => unstored.push((message.id().clone(), taken)),
+        for message in turn.messages.iter_mut().filter(|it| !it.is_stored()) {
+            match taken.next() {
+                Some(Taken::Stored(etag)) => message.was_stored(etag),
+                Some(Taken::Unstored(taken)) => unstored.push((message.id().clone(), taken)),
+                None => {}
             }
         }
         let now = services.store.now();
@@ -46,7 +66,7 @@ impl<'a> HandedOver<'a> {
         let next = locks
             .filter_map(|lock| NextActivity::of(services, lock, now))
             .collect();
-        Some(Self { unstored, next })
+        Ok(Self { unstored, next })
     }
 
     /// Returns the messages, with the activities that the commit ends.
@@ -56,13 +76,6 @@ impl<'a> HandedOver<'a> {
         unstored
             .map(|(id, taken)| (id.clone(), ended(taken)))
             .collect()
-    }
-
-    /// Returns the number of workers that the commit frees, and for which it has no activity.
-    pub(super) fn free_workers(&self) -> usize {
-        let unstored = self.unstored.iter();
-        let ended = unstored.filter(|(_, taken)| taken.activity.is_some());
-        ended.count() - self.next.len()
     }
 
     /// Adds the prelocks to a batch, as far as it has room.
@@ -98,6 +111,31 @@ impl<'a> HandedOver<'a> {
     pub(super) fn release(self) {
         for next in self.next {
             next.release();
+        }
+    }
+}
+
+/// Returns the number of workers that the commit of a turn may free.
+pub(super) fn freed_workers(turn: &Turn) -> usize {
+    let tickets = turn.messages.iter().filter_map(|it| it.ticket.as_ref());
+    tickets.filter(|ticket| ticket.is_of_activity()).count()
+}
+
+/// Takes all messages at once. While it waits for one, the callers of the others may store them.
+async fn take_all(tickets: &[Ticket]) -> Vec<Taken> {
+    loop {
+        let all = async {
+            let mut taken = Vec::new();
+            for ticket in tickets {
+                taken.push(ticket.take().await);
+            }
+            taken
+        };
+        if let Ok(taken) = timeout(HAND_OVER, all).await {
+            return taken;
+        }
+        for ticket in tickets {
+            drop(ticket.take().await);
         }
     }
 }

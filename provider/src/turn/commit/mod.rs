@@ -32,7 +32,7 @@ use crate::stored::{admission, custom_status};
 use crate::timing::COMMIT_TIME;
 use apply::apply_commit;
 pub(crate) use detached::commit;
-use handed_over::{HandedOver, UnstoredMessages};
+use handed_over::HandedOver;
 use outgoing::Origin;
 use plan::{PlanContext, plan};
 
@@ -172,7 +172,6 @@ fn plan_context<'a>(
         },
         limits: services.store.limits,
         workers: None,
-        unstored: UnstoredMessages::new(),
         attributes,
     }
 }
@@ -241,21 +240,12 @@ async fn plan_and_send(
     cancelled::drop_never_started(turn, result);
     check_sent(result)?;
     encode(&services.store.payloads, result)?;
-    let Some(mut handed_over) = HandedOver::take(services, turn).await else {
-        return Err(send::lost(services, turn));
-    };
     let context = PlanContext {
-        workers: FreeWorkers::of(services).map(|free| free.and(handed_over.free_workers())),
-        unstored: handed_over.messages(),
+        workers: FreeWorkers::of(services, handed_over::freed_workers(turn)),
         ..plan_context(services, turn, result, charge)
     };
-    let mut plan = match plan(turn, result, &context) {
-        Ok(plan) => plan,
-        Err(error) => {
-            handed_over.release();
-            return Err(error);
-        }
-    };
+    let mut plan = plan(turn, result, &context)?;
+    let mut handed_over = HandedOver::default();
     let dropped = dropped(turn, result);
     let begun = Instant::now();
     match send::send(services, turn, &mut plan, &mut handed_over).await {

@@ -34,7 +34,6 @@ pub(super) struct PlanContext<'a> {
     pub(super) limits: Limits,
     /// The free capacity of this process's workers.
     pub(super) workers: Option<FreeWorkers>,
-    pub(super) unstored: UnstoredMessages,
     /// The search attributes after the turn.
     pub(super) attributes: Attributes,
 }
@@ -45,7 +44,8 @@ pub(super) struct CommitPlan {
     /// The instance after the commit.
     pub(super) instance: Instance,
     pub(super) history: NewHistory,
-    unstored: UnstoredMessages,
+    /// The messages that the batch consumes although they are not stored.
+    pub(super) unstored: UnstoredMessages,
     /// The execution that this turn replaces.
     ended: Option<Execution>,
     pub(super) kv: KvUpdate,
@@ -142,7 +142,7 @@ impl CommitPlan {
             instance,
             consumed_chunks: consumed_chunks(turn, origin, &kv),
             history,
-            unstored: context.unstored.clone(),
+            unstored: UnstoredMessages::new(),
             ended,
             kv,
             outgoing,

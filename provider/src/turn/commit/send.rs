@@ -11,7 +11,7 @@ use super::plan::CommitPlan;
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::instances::lock::find_out;
-use crate::queue::instances::{Turn, release};
+use crate::queue::instances::{Message, Turn, release};
 use crate::stored::documents::Durable;
 use crate::stored::spill::Spilling;
 use crate::timing::{COMMIT_TIME, RENEWAL, RETRY_PAUSE};
@@ -22,14 +22,13 @@ use crate::turn::renew;
 ///
 /// # Errors
 /// Fails when the commit is not applied.
-pub(super) async fn send(
-    services: &Services,
+pub(super) async fn send<'s>(
+    services: &'s Services,
     turn: &mut Turn,
     plan: &mut CommitPlan,
-    handed_over: &mut HandedOver<'_>,
+    handed_over: &mut HandedOver<'s>,
 ) -> Result<Option<BatchOutcome<Durable>>> {
     write_chunks(services, turn, &mut plan.spilling).await?;
-    handed_over.add_to(&mut plan.batch);
     let mut commit = Commit {
         services,
         turn,
@@ -37,6 +36,7 @@ pub(super) async fn send(
         handed_over,
         begun: Instant::now(),
     };
+    commit.take_messages().await?;
     let mut fenced = execute_fenced(&mut commit).await?;
     while let Fenced::Refused(error) = &fenced {
         if let Some(next) = commit.handed_over.take_failed(error) {
@@ -44,7 +44,10 @@ pub(super) async fn send(
             next.release();
             commit.rebuild()?;
         } else if error.is_transient() || error.is_denied() {
+            // The callers may renew their activities, and store the messages.
+            std::mem::take(commit.handed_over).release();
             tokio::time::sleep(RETRY_PAUSE).await;
+            commit.take_messages().await?;
         } else {
             break;
         }
@@ -108,6 +111,16 @@ pub(super) fn lost(services: &Services, turn: &mut Turn) -> Error {
 }
 
 impl Commit<'_, '_> {
+    /// Takes the messages that are not stored, and adds them to the batch.
+    async fn take_messages(&mut self) -> Result<()> {
+        if self.turn.messages.iter().all(Message::is_stored) {
+            return Ok(());
+        }
+        *self.handed_over = HandedOver::take(self.services, self.turn).await?;
+        self.plan.unstored = self.handed_over.messages();
+        self.rebuild()
+    }
+
     /// Builds the batch again, for the newest version of the instance.
     fn rebuild(&mut self) -> Result<()> {
         let now = self.services.store.now();
@@ -125,11 +138,11 @@ impl Commit<'_, '_> {
 }
 
 /// The fenced write of a commit, which renews the lock of its turn.
-struct Commit<'a, 'b> {
-    services: &'a Services,
+struct Commit<'a, 's> {
+    services: &'s Services,
     turn: &'a mut Turn,
     plan: &'a mut CommitPlan,
-    handed_over: &'a mut HandedOver<'b>,
+    handed_over: &'a mut HandedOver<'s>,
     begun: Instant,
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct KnownInstance {
     pub(crate) history: Option<Arc<Vec<Event>>>,
     unfit: Option<Unfit>,
     full: Option<Full>,
-    /// The activities that a turn of this process has cancelled last, by execution and number. Until their
+    /// The newest activities that turns of this process have cancelled, by execution and number. Until their
     /// deletion is delivered they may end, but a turn with such a completion could not be committed.
     cancelled: BTreeSet<(u64, u64)>,
 }
@@ -307,7 +307,10 @@ impl KnownInstance {
 
     /// Notes the activities that a committed turn has cancelled.
     pub(crate) fn cancelled(&mut self, activities: impl Iterator<Item = (u64, u64)>) {
-        self.cancelled = activities.take(MAX_CANCELLED).collect();
+        self.cancelled.extend(activities);
+        while self.cancelled.len() > MAX_CANCELLED {
+            self.cancelled.pop_first();
+        }
     }
 
     /// Returns whether a turn of this process has cancelled an activity.

@@ -1,0 +1,424 @@
+//! Attempts, delays, earlier lives, cancellations, held instances and the ends of locks.
+
+use super::*;
+
+// ---- 6. Attempts ----
+
+async fn attempts_of_a_start(policy: HandOver, delay: Option<Duration>) -> Option<Vec<u32>> {
+    let (stage, _network) = networked(policy, 0).await?;
+    let turn = stage.dispatcher().await;
+    let start = stage.start("new");
+    let mut attempts = Vec::new();
+    let (_, mut token, attempt) = turn.await.expect("a turn");
+    attempts.push(attempt);
+    for _ in 0..3 {
+        let abandoned = stage
+            .provider
+            .abandon_orchestration_item(&token, delay, false);
+        abandoned.await.expect("it is abandoned");
+        let (_, again, attempt) = next_turn(&stage.provider, LOCK).await;
+        attempts.push(attempt);
+        token = again;
+    }
+    start.await.expect("no panic").expect("it is stored");
+    stage.backend.stop().await;
+    Some(attempts)
+}
+
+#[tokio::test(start_paused = true)]
+async fn abandoned_first_turns_are_counted() {
+    let mut differ = Vec::new();
+    for delay in [None, Some(ms(30))] {
+        let Some(never) = attempts_of_a_start(HandOver::Never, delay).await else {
+            return;
+        };
+        let handed = attempts_of_a_start(HandOver::default(), delay)
+            .await
+            .expect("simulated");
+        if never != handed {
+            differ.push((delay, never, handed));
+        }
+    }
+    assert!(differ.is_empty(), "{differ:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delayed_start_is_delayed() {
+    let Some((stage, _network)) = networked(HandOver::default(), 0).await else {
+        return;
+    };
+    let turn = stage.dispatcher().await;
+    let begun = Instant::now();
+    let start = stage
+        .provider
+        .enqueue_for_orchestrator(start_of("new", "Wait"), Some(SECOND * 3));
+    start.await.expect("it is stored");
+    let (item, token, _) = turn.await.expect("a turn");
+    assert!(begun.elapsed() >= SECOND * 3, "{:?}", begun.elapsed());
+    ack(&stage.provider, &item, &token).await;
+    stage.backend.stop().await;
+}
+
+/// The activity of an instance that was deleted and started again ends. A turn of the new one has an event.
+async fn beside_an_earlier_life(policy: HandOver) -> Option<(bool, bool)> {
+    let (stage, _network) = networked(policy, 1).await?;
+    let old = stage.activity().await;
+    let client = Client::new(Arc::new(stage.other.clone()));
+    client
+        .delete_instance(INSTANCE, true)
+        .await
+        .expect("it is deleted");
+    let turn = stage.dispatcher().await;
+    let start = stage.start(INSTANCE);
+    let mut turn = turn.await.expect("a turn");
+    loop {
+        let kind = EventKind::ActivityScheduled {
+            name: "Work".to_owned(),
+            input: "new".to_owned(),
+            session_id: None,
+            tag: None,
+        };
+        let events = vec![
+            Event::with_event_id(1, INSTANCE, 1, None, started("Wait", "")),
+            Event::with_event_id(2, INSTANCE, 1, None, kind),
+        ];
+        let work = vec![activity_of(INSTANCE, 2, None)];
+        let metadata = metadata_of("Wait");
+        let begun = stage.provider.ack_orchestration_item(
+            &turn.1,
+            1,
+            events,
+            work,
+            vec![],
+            metadata,
+            vec![],
+        );
+        match begun.await {
+            Ok(()) => break,
+            Err(error) => println!("first turn: {error:?}"),
+        }
+        turn = next_turn(&stage.provider, LOCK).await;
+    }
+    start.await.expect("no panic").expect("it has started");
+    let turn = stage.dispatcher().await;
+    let late = stage.acknowledge(old);
+    sleep(ms(2)).await;
+    if !turn.is_finished() {
+        enqueue(&stage.provider, event(INSTANCE)).await;
+    }
+    let turn = turn.await.expect("a turn");
+    println!("{:?}", turn.0.messages);
+    let has_old = turn
+        .0
+        .messages
+        .iter()
+        .any(|it| matches!(it, WorkItem::ActivityCompleted { .. }));
+    let committed = stage.commit(&turn, None).await;
+    println!("{committed:?}");
+    let late = late.await.expect("no panic");
+    println!("{late:?}");
+    stage.backend.stop().await;
+    Some((has_old, committed.is_ok()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_of_an_earlier_life_costs_no_turn() {
+    let Some(never) = beside_an_earlier_life(HandOver::Never).await else {
+        return;
+    };
+    let handed = beside_an_earlier_life(HandOver::default())
+        .await
+        .expect("simulated");
+    assert_eq!(never, handed);
+}
+
+/// Ids that are started several times at once, by two processes.
+#[tokio::test(start_paused = true)]
+async fn starts_of_the_same_ids() {
+    for policy in [HandOver::Never, HandOver::default()] {
+        let Some(backend) = Backend::start_in_simulated_time(|_| {}).await else {
+            return;
+        };
+        let tally = Shared::default();
+        let size = Size::new(4, 2, 1, 3);
+        let sites = [
+            site(&backend, &policy, &size, &tally).await,
+            site(&backend, &policy, &size, &tally).await,
+        ];
+        sleep(SECOND * 3).await;
+        let mut starts = Vec::new();
+        let names: Vec<_> = (0..40).map(|it| format!("plain-2-2-{it}")).collect();
+        for (number, name) in names.iter().enumerate() {
+            for copy in 0..3_usize {
+                let provider = sites[copy % 2].provider.clone();
+                let name = name.clone();
+                let after = ms(((number * 7 + copy * 3) % 11) as u64);
+                starts.push(tokio::spawn(async move {
+                    sleep(after).await;
+                    provider
+                        .enqueue_for_orchestrator(start_of(&name, "Wait"), None)
+                        .await
+                }));
+            }
+        }
+        for start in starts {
+            start.await.expect("no panic").expect("it starts");
+        }
+        assert!(all_ended(&tally, &names, SECOND * 100).await, "{policy:?}");
+        sleep(SECOND * 40).await;
+        {
+            let tally = tally.lock().expect("no panic");
+            println!(
+                "{policy:?}: {} turns, {} lost",
+                tally.turns, tally.lost_turns
+            );
+            for (name, completed) in &tally.completed {
+                assert_eq!(*completed, 4, "{policy:?} {name}");
+            }
+            assert!(tally.repeated.is_empty());
+        }
+        for site in &sites {
+            site.tasks.iter().for_each(JoinHandle::abort);
+        }
+        backend.stop().await;
+    }
+}
+
+/// Two turns cancel an activity each; the first one ends while its deletion is on its way.
+async fn two_cancellations(policy: HandOver, at: u64) -> Option<(usize, bool)> {
+    let (stage, network) = networked(policy, 3).await?;
+    let (first, second) = (stage.activity().await, stage.activity().await);
+    let third = stage.activity().await;
+    let cancelled = (first.0, second.0);
+    enqueue(&stage.other, event(INSTANCE)).await;
+    let turn = next_turn(&stage.provider, LOCK).await;
+    enqueue(&stage.other, event(INSTANCE)).await;
+    let stage = Arc::new(stage);
+    network.slow_down(ANY, SECOND);
+    let begun = Instant::now();
+    let commits = {
+        let stage = stage.clone();
+        tokio::spawn(async move { stage.commit(&turn, Some(cancelled.0)).await })
+    };
+    // Committed, and the deletion of the first is on its way.
+    sleep(ms(1_100)).await;
+    network.repair();
+    let turn = next_turn(&stage.provider, LOCK).await;
+    let committed = stage.commit(&turn, Some(cancelled.1)).await;
+    println!(
+        "second turn committed at {:?}: {committed:?}",
+        begun.elapsed()
+    );
+    let next = stage.dispatcher().await;
+    tokio::time::sleep_until(begun + ms(at)).await;
+    let late = stage.acknowledge(first);
+    let Ok(turn) = timeout(ms(300), next).await else {
+        println!("{at}: no turn, {:?}", late.await.expect("no panic"));
+        return Some((0, true));
+    };
+    let turn = turn.expect("a turn");
+    sleep(ms(4)).await;
+    let committed = stage.commit(&turn, None).await;
+    println!(
+        "{at}: {} messages, {committed:?}, {:?}",
+        turn.0.messages.len(),
+        late.await.expect("no panic")
+    );
+    let _first = commits.await.expect("no panic");
+    drop(third);
+    Some((turn.0.messages.len(), committed.is_ok()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_cancellations_cost_no_turn() {
+    let mut lost = Vec::new();
+    for at in (1_986..2_012).step_by(2) {
+        let Some(never) = two_cancellations(HandOver::Never, at).await else {
+            return;
+        };
+        let handed = two_cancellations(HandOver::default(), at)
+            .await
+            .expect("simulated");
+        if never.1 && !handed.1 {
+            lost.push((at, never, handed));
+        }
+    }
+    assert!(lost.is_empty(), "{lost:?}");
+}
+
+/// The code does not replay the history in a turn that takes a completion that is not stored.
+async fn held_with_a_completion(policy: HandOver) -> Option<(bool, Duration, usize, usize)> {
+    use duroxide::{ConfigErrorKind, ErrorDetails};
+    let (stage, _network) = networked(policy, 1).await?;
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    let begun = Instant::now();
+    let acknowledged = stage.acknowledge(activity);
+    let (item, token, _) = turn.await.expect("a turn");
+    let details = ErrorDetails::Configuration {
+        kind: ConfigErrorKind::Nondeterminism,
+        resource: String::new(),
+        message: Some("schedule mismatch: action=A vs event=B".to_owned()),
+    };
+    let next = item.history.len() as u64 + 1;
+    let failed = EventKind::OrchestrationFailed { details };
+    let events = vec![Event::with_event_id(next, INSTANCE, 1, None, failed)];
+    let metadata = ExecutionMetadata {
+        status: Some("Failed".to_owned()),
+        output: Some("x".to_owned()),
+        ..ExecutionMetadata::default()
+    };
+    let held =
+        stage
+            .provider
+            .ack_orchestration_item(&token, 1, events, vec![], vec![], metadata, vec![]);
+    let held = held.await.is_ok();
+    acknowledged.await.expect("no panic").expect("it is stored");
+    let took = begun.elapsed();
+    sleep(SECOND * 2).await;
+    let left = (stage.messages().await.len(), stage.activities().await);
+    // Other code continues it.
+    let (item, token, _) = next_turn(&stage.other, LOCK).await;
+    assert_eq!(item.messages.len(), 1);
+    super::stage::commit_turn(&stage.other, &item, &token)
+        .await
+        .expect("it goes on");
+    assert_eq!(stage.completions().await, 1);
+    stage.backend.stop().await;
+    Some((held, took, left.0, left.1))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_instance_keeps_its_completion() {
+    let Some(never) = held_with_a_completion(HandOver::Never).await else {
+        return;
+    };
+    let handed = held_with_a_completion(HandOver::default())
+        .await
+        .expect("simulated");
+    println!("{never:?} {handed:?}");
+    assert_eq!((never.0, never.2, never.3), (handed.0, handed.2, handed.3));
+    assert!(handed.1 <= never.1 + ms(40));
+}
+
+// ---- 13. Batch five ----
+
+/// The lock of the activity ends while its completion waits behind a running turn. Returns whether the
+/// acknowledgement succeeds, and the turns that are lost afterwards, with their messages.
+async fn behind_a_turn_at_the_end_of_a_lock(policy: HandOver) -> Option<(bool, Vec<usize>)> {
+    let (stage, network) = networked(policy, 1).await?;
+    // Commits of usual length: a completion waits for three of them.
+    network.slow_down(ANY, ms(7));
+    for _ in 0..16 {
+        enqueue(&stage.provider, event(INSTANCE)).await;
+        let turn = next_turn(&stage.provider, LOCK).await;
+        stage.commit(&turn, None).await.expect("it is committed");
+    }
+    let lock = SECOND * 2;
+    let fetched = Instant::now();
+    let activity = stage.activity_for(lock).await;
+    tokio::time::sleep_until(fetched + lock.saturating_sub(ms(40))).await;
+    enqueue(&stage.provider, event(INSTANCE)).await;
+    let running = next_turn(&stage.provider, LOCK).await;
+    let next = stage.dispatcher().await;
+    tokio::time::sleep_until(fetched + lock.saturating_sub(ms(12))).await;
+    let acknowledged = stage.acknowledge(activity);
+    let other = stage.other.clone();
+    tokio::time::sleep_until(fetched + lock + ms(8)).await;
+    let stolen = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
+    println!(
+        "taken by another: {}",
+        stolen.await.expect("fetch").is_some()
+    );
+    sleep(ms(60)).await;
+    let answer = acknowledged.await.expect("no panic");
+    println!("{answer:?}");
+    // An event comes, too.
+    enqueue(&stage.provider, event(INSTANCE)).await;
+    let committed = stage.commit(&running, None).await;
+    println!("running turn: {committed:?}");
+    let mut turn = next.await.expect("a turn");
+    let mut lost = Vec::new();
+    loop {
+        println!("turn with {:?}", turn.0.messages);
+        let committed = stage.commit(&turn, None).await;
+        if committed.is_ok() {
+            break;
+        }
+        println!("{committed:?}");
+        lost.push(turn.0.messages.len());
+        turn = next_turn(&stage.provider, LOCK).await;
+    }
+    stage.backend.stop().await;
+    Some((answer.is_ok(), lost))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_completion_costs_no_turn() {
+    let Some(never) = behind_a_turn_at_the_end_of_a_lock(HandOver::Never).await else {
+        return;
+    };
+    let handed = behind_a_turn_at_the_end_of_a_lock(HandOver::default())
+        .await
+        .expect("simulated");
+    println!("{never:?} never, {handed:?} handed over");
+    assert_eq!(never, handed);
+}
+
+/// An event with a key that the process has not yet, beside a completion.
+async fn beside_a_missing_key(policy: HandOver) -> Option<(Duration, usize)> {
+    use cdb_provider::payload::Encryption;
+    let keys = || Encryption::new("k1", &[1; 32]).expect("a key");
+    let backend = Backend::start_in_simulated_time(|config| {
+        config.payload_codec = Some(Arc::new(keys()));
+    })
+    .await?;
+    let (newer, older) = (keys(), keys());
+    newer.add_key("k2", &[2; 32]).expect("a new key");
+    newer.set_current("k2").expect("it was added");
+    let codec = Arc::new(newer);
+    let sender = backend
+        .provider_with(|config| config.payload_codec = Some(codec))
+        .await;
+    let codec = Arc::new(older.clone());
+    let provider = backend.provider_with(|config| {
+        config.payload_codec = Some(codec);
+        config.hand_over = policy;
+    });
+    let provider = provider.await;
+    let stage = Stage::on(backend, provider, 1).await;
+    let activity = stage.activity().await;
+    let turn = stage.dispatcher().await;
+    let secret = crate::work_items::event_of(INSTANCE, "Event", "a secret");
+    enqueue(&sender, secret).await;
+    sleep(SECOND * 3).await;
+    let begun = Instant::now();
+    let acknowledged = stage.acknowledge(activity);
+    acknowledged.await.expect("no panic").expect("it has ended");
+    let took = begun.elapsed();
+    sleep(SECOND * 20).await;
+    assert!(!turn.is_finished(), "the key is missing");
+    older.add_key("k2", &[2; 32]).expect("a new key");
+    let turn = timeout(SECOND * 120, turn)
+        .await
+        .expect("in time")
+        .expect("a turn");
+    let count = turn.0.messages.len();
+    stage.commit(&turn, None).await.expect("it is committed");
+    assert_eq!(stage.completions().await, 1);
+    stage.backend.stop().await;
+    Some((took, count))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_key() {
+    let Some(never) = beside_a_missing_key(HandOver::Never).await else {
+        return;
+    };
+    let handed = beside_a_missing_key(HandOver::default())
+        .await
+        .expect("simulated");
+    println!("{never:?} never, {handed:?} handed over");
+    assert_eq!(never.1, handed.1);
+    assert!(handed.0 <= never.0 + ms(40));
+}

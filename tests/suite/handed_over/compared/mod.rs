@@ -1,0 +1,464 @@
+//! Runs with hand-overs compared with runs that store every message first.
+
+mod deaths;
+mod lives;
+mod runtimes;
+mod shares;
+mod slow;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cdb_provider::documents::Priority;
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, Extent, HandOver};
+use cdb_tests::Backend;
+use duroxide::providers::{
+    ExecutionMetadata, OrchestrationItem, Provider, SessionFetchConfig, TagFilter, WorkItem,
+};
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::runtime::{Runtime, RuntimeOptions};
+use duroxide::{
+    ActivityContext, Client, Either2, Event, EventKind, OrchestrationContext,
+    OrchestrationRegistry, OrchestrationStatus,
+};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::stage::{INSTANCE, LOCK, MOMENT, Stage};
+use crate::fair_work::{rule, set};
+use crate::harness::next_turn;
+use crate::network::{ANY, BATCH, CREATE, Network, READ};
+use crate::several::{ack, enqueue, event};
+use crate::work_items::{activity_of, completion_of, metadata_of, start_of, started};
+
+const SECOND: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_secs(5);
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+// ---- A driver: dispatchers whose code takes time, and workers, as a runtime ----
+
+/// What dispatchers and workers did.
+#[derive(Debug, Default)]
+struct Tally {
+    acks: Vec<Duration>,
+    failed_acks: usize,
+    turns: usize,
+    lost_turns: usize,
+    longest_commit: Duration,
+    runs: BTreeMap<(String, u64), u32>,
+    accepted: BTreeSet<(String, u64)>,
+    repeated: Vec<(String, u64)>,
+    completed: BTreeMap<String, u64>,
+    begun: BTreeMap<String, Instant>,
+    ended: BTreeMap<String, Instant>,
+    starts: Vec<Duration>,
+}
+
+type Shared = Arc<Mutex<Tally>>;
+
+/// The label, the width and the depth in the id of an instance, `label-width-depth-number`.
+fn shape(instance: &str) -> (String, u64, u64) {
+    let parts: Vec<_> = instance.split('-').collect();
+    let number = |at: usize| parts[at].parse().expect("a number");
+    (parts[0].to_owned(), number(1), number(2))
+}
+
+fn work_of(instance: &str, id: u64) -> WorkItem {
+    let (label, ..) = shape(instance);
+    let session = (label == "sess").then_some(instance);
+    let mut item = activity_of(instance, id, session);
+    if let WorkItem::ActivityExecute { tag, .. } = &mut item
+        && label != "sess"
+        && label != "plain"
+    {
+        *tag = Some(label);
+    }
+    item
+}
+
+struct Step {
+    events: Vec<Event>,
+    work: Vec<WorkItem>,
+    completed: u64,
+    is_over: bool,
+}
+
+fn step_of(item: &OrchestrationItem) -> Step {
+    let (label, width, depth) = shape(&item.instance);
+    let total = width * depth;
+    let instance = item.instance.clone();
+    let mut next = item.history.iter().map(Event::event_id).max().unwrap_or(0);
+    let (mut events, mut work) = (Vec::new(), Vec::new());
+    let is_scheduled = |event: &&Event| matches!(event.kind, EventKind::ActivityScheduled { .. });
+    let scheduled = item.history.iter().filter(is_scheduled).count() as u64;
+    let is_done = |event: &&Event| matches!(event.kind, EventKind::ActivityCompleted { .. });
+    let before = item.history.iter().filter(is_done).count() as u64;
+    let mut add = |source: Option<u64>, kind: EventKind| {
+        next += 1;
+        events.push(Event::with_event_id(
+            next,
+            instance.clone(),
+            1,
+            source,
+            kind,
+        ));
+        next
+    };
+    let mut more = 0;
+    if item.history.is_empty() {
+        add(None, started("Wait", ""));
+        more = width;
+    }
+    let mut completed = 0;
+    for message in &item.messages {
+        if let WorkItem::ActivityCompleted { id, result, .. } = message {
+            let result = result.clone();
+            add(Some(*id), EventKind::ActivityCompleted { result });
+            completed += 1;
+            more += 1;
+        }
+    }
+    for _ in 0..more.min(total - scheduled) {
+        let session = (label == "sess").then(|| item.instance.clone());
+        let kind = EventKind::ActivityScheduled {
+            name: "Work".to_owned(),
+            input: String::new(),
+            session_id: session,
+            tag: None,
+        };
+        let id = add(None, kind);
+        work.push(work_of(&item.instance, id));
+    }
+    Step {
+        events,
+        work,
+        completed,
+        is_over: before + completed >= total,
+    }
+}
+
+async fn dispatch(provider: CosmosDBProvider, code: Duration, tally: Shared) {
+    loop {
+        let fetched = provider.fetch_orchestration_item(LOCK, POLL, None).await;
+        let Ok(Some((item, token, _))) = fetched else {
+            sleep(MOMENT).await;
+            continue;
+        };
+        sleep(code).await;
+        let step = step_of(&item);
+        let metadata = ExecutionMetadata {
+            status: step.is_over.then(|| "Completed".to_owned()),
+            output: step.is_over.then(String::new),
+            ..metadata_of("Wait")
+        };
+        let begun = Instant::now();
+        let (events, work) = (step.events, step.work);
+        let committed = provider
+            .ack_orchestration_item(&token, 1, events, work, vec![], metadata, vec![])
+            .await;
+        let mut tally = tally.lock().expect("no panic");
+        tally.turns += 1;
+        tally.longest_commit = tally.longest_commit.max(begun.elapsed());
+        if committed.is_err() {
+            tally.lost_turns += 1;
+            continue;
+        }
+        *tally.completed.entry(item.instance.clone()).or_default() += step.completed;
+        if step.is_over {
+            tally.ended.insert(item.instance, Instant::now());
+        }
+    }
+}
+
+async fn work(provider: CosmosDBProvider, time: Duration, tally: Shared) {
+    let session = SessionFetchConfig {
+        owner_id: "owner".to_owned(),
+        lock_timeout: LOCK,
+    };
+    loop {
+        let fetched = provider.fetch_work_item(LOCK, POLL, Some(&session), &TagFilter::Any);
+        let Ok(Some((item, token, _))) = fetched.await else {
+            sleep(MOMENT).await;
+            continue;
+        };
+        let WorkItem::ActivityExecute { instance, id, .. } = item else {
+            continue;
+        };
+        let key = (instance.clone(), id);
+        {
+            let mut tally = tally.lock().expect("no panic");
+            *tally.runs.entry(key.clone()).or_default() += 1;
+            if tally.accepted.contains(&key) {
+                tally.repeated.push(key.clone());
+            }
+        }
+        sleep(time).await;
+        let begun = Instant::now();
+        let done = completion_of(&instance, id, "done");
+        let acknowledged = provider.ack_work_item(&token, Some(done)).await;
+        let mut tally = tally.lock().expect("no panic");
+        tally.acks.push(begun.elapsed());
+        if acknowledged.is_ok() {
+            tally.accepted.insert(key);
+        } else {
+            tally.failed_acks += 1;
+        }
+    }
+}
+
+/// A process with dispatchers and workers.
+struct Site {
+    provider: CosmosDBProvider,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+#[derive(Clone)]
+struct Size {
+    workers: usize,
+    dispatchers: usize,
+    activity: Duration,
+    code: Duration,
+    latency: Duration,
+    cache: Option<u64>,
+}
+
+impl Size {
+    fn new(workers: usize, activity: u64, code: u64, latency: u64) -> Self {
+        Self {
+            workers,
+            dispatchers: 6,
+            activity: ms(activity),
+            code: ms(code),
+            latency: ms(latency),
+            cache: None,
+        }
+    }
+}
+
+async fn site(backend: &Backend, policy: &HandOver, size: &Size, tally: &Shared) -> Site {
+    let network = Network::default();
+    let policy = policy.clone();
+    let cache = size.cache;
+    let provider = network.provider_with(backend, |config| {
+        config.hand_over = policy;
+        if let Some(cache) = cache {
+            config.history_cache_bytes = cache;
+        }
+    });
+    let provider = provider.await.expect("simulated");
+    network.slow_down(ANY, size.latency);
+    let mut tasks = Vec::new();
+    for _ in 0..size.dispatchers {
+        let it = dispatch(provider.clone(), size.code, tally.clone());
+        tasks.push(tokio::spawn(it));
+    }
+    for _ in 0..size.workers {
+        let it = work(provider.clone(), size.activity, tally.clone());
+        tasks.push(tokio::spawn(it));
+    }
+    Site { provider, tasks }
+}
+
+async fn start(provider: CosmosDBProvider, instance: String, tally: Shared) {
+    let begun = Instant::now();
+    tally
+        .lock()
+        .expect("no panic")
+        .begun
+        .insert(instance.clone(), begun);
+    let started = provider.enqueue_for_orchestrator(start_of(&instance, "Wait"), None);
+    started.await.expect("it starts");
+    tally.lock().expect("no panic").starts.push(begun.elapsed());
+}
+
+/// Waits until all these instances have ended.
+async fn all_ended(tally: &Shared, instances: &[String], limit: Duration) -> bool {
+    let begun = Instant::now();
+    loop {
+        let is_over = {
+            let tally = tally.lock().expect("no panic");
+            instances.iter().all(|it| tally.ended.contains_key(it))
+        };
+        if is_over {
+            return true;
+        }
+        if begun.elapsed() > limit {
+            return false;
+        }
+        sleep(ms(2)).await;
+    }
+}
+
+struct Run {
+    took: Duration,
+    tally: Tally,
+    requests: u64,
+}
+
+impl Run {
+    /// The time of an instance from its start to its end.
+    fn time_of(&self, instance: &str) -> Duration {
+        self.tally.ended[instance] - self.tally.begun[instance]
+    }
+
+    fn mean_ack(&self) -> Duration {
+        let all: Duration = self.tally.acks.iter().sum();
+        all / u32::try_from(self.tally.acks.len().max(1)).expect("few")
+    }
+
+    fn longest_ack(&self) -> Duration {
+        self.tally.acks.iter().copied().max().unwrap_or_default()
+    }
+
+    fn times(&self) -> Vec<Duration> {
+        let mut times: Vec<_> = self.tally.ended.keys().map(|it| self.time_of(it)).collect();
+        times.sort();
+        times
+    }
+
+    fn mean(&self) -> Duration {
+        let times = self.times();
+        let all: Duration = times.iter().sum();
+        all / u32::try_from(times.len().max(1)).expect("few")
+    }
+
+    fn shown(&self) -> String {
+        format!(
+            "{:?}, ack {:?} max {:?}, mean instance {:?}, {} turns, {} lost, {} acks failed, {} requests",
+            self.took,
+            self.mean_ack(),
+            self.longest_ack(),
+            self.mean(),
+            self.tally.turns,
+            self.tally.lost_turns,
+            self.tally.failed_acks,
+            self.requests
+        )
+    }
+
+    fn check(&self, what: &str) {
+        assert!(
+            self.tally.repeated.is_empty(),
+            "{what}: {:?}",
+            self.tally.repeated
+        );
+        for (instance, completed) in &self.tally.completed {
+            let (_, width, depth) = shape(instance);
+            assert_eq!(*completed, width * depth, "{what}: {instance}");
+        }
+    }
+}
+
+/// Runs instances, each started after a time.
+async fn run(
+    policy: HandOver,
+    sites: usize,
+    size: &Size,
+    instances: &[(u64, String)],
+    prepare: impl AsyncFn(&CosmosDBProvider),
+) -> Option<Run> {
+    let backend = Backend::start_in_simulated_time(|_| {}).await?;
+    let tally = Shared::default();
+    let mut all = Vec::new();
+    for _ in 0..sites {
+        all.push(site(&backend, &policy, size, &tally).await);
+    }
+    prepare(&all[0].provider).await;
+    sleep(SECOND * 12).await;
+    backend.emulator().expect("simulated").reset_requests();
+    let begun = Instant::now();
+    let starts = instances
+        .iter()
+        .enumerate()
+        .map(|(number, (at, instance))| {
+            let provider = all[number % sites].provider.clone();
+            let (instance, tally) = (instance.clone(), tally.clone());
+            async move {
+                sleep(ms(*at)).await;
+                start(provider, instance, tally).await;
+            }
+        });
+    let names: Vec<String> = instances.iter().map(|(_, it)| it.clone()).collect();
+    futures::future::join_all(starts).await;
+    let is_over = all_ended(&tally, &names, SECOND * 600).await;
+    let took = begun.elapsed();
+    let requests = backend.emulator().expect("simulated").requests();
+    let requests = requests.data_requests();
+    for site in &all {
+        site.tasks.iter().for_each(JoinHandle::abort);
+    }
+    sleep(MOMENT).await;
+    let tally = std::mem::take(&mut *tally.lock().expect("no panic"));
+    let missing: Vec<_> = names
+        .iter()
+        .filter(|it| !tally.ended.contains_key(*it))
+        .collect();
+    assert!(is_over, "{policy:?}: {missing:?} have not ended");
+    drop(all);
+    backend.stop().await;
+    let requests = requests as u64;
+    Some(Run {
+        took,
+        tally,
+        requests,
+    })
+}
+
+async fn nothing(_: &CosmosDBProvider) {}
+
+async fn both(
+    what: &str,
+    sites: usize,
+    size: &Size,
+    instances: &[(u64, String)],
+    prepare: impl AsyncFn(&CosmosDBProvider),
+) -> Option<(Run, Run)> {
+    let never = run(HandOver::Never, sites, size, instances, &prepare).await?;
+    let handed = run(HandOver::default(), sites, size, instances, &prepare).await?;
+    println!(
+        "{what}\n   never: {}\n   handed: {}",
+        never.shown(),
+        handed.shown()
+    );
+    never.check(what);
+    handed.check(what);
+    let lost = (never.tally.lost_turns, handed.tally.lost_turns);
+    assert!(lost.1 <= lost.0, "{what}: lost turns {lost:?}");
+    Some((never, handed))
+}
+
+fn many(label: &str, width: u64, depth: u64, count: u64) -> Vec<(u64, String)> {
+    let of = |number| (0, format!("{label}-{width}-{depth}-{number}"));
+    (0..count).map(of).collect()
+}
+
+// ---- 5. Slow requests ----
+
+async fn networked(policy: HandOver, count: u64) -> Option<(Stage, Network)> {
+    let backend = Backend::start_in_simulated_time(|config| {
+        config.reconciler_interval = LOCK;
+        config.payload_codec = None;
+    })
+    .await?;
+    let network = Network::default();
+    let change = |config: &mut CosmosDBProviderConfig| config.hand_over = policy;
+    let provider = network.provider_with(&backend, change).await?;
+    Some((Stage::on(backend, provider, count).await, network))
+}
+
+/// What no codec makes small.
+fn noise(bytes: usize) -> String {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut text = String::with_capacity(bytes);
+    while text.len() < bytes {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        text.push_str(&format!("{state:016x}"));
+    }
+    text
+}
