@@ -10,8 +10,8 @@ use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
 use syn::{Attribute, ExprPath, LitStr, Token};
 
-use crate::diag::mistake;
-use crate::rename::RenameRule;
+use crate::input::diag::mistake;
+use crate::input::rename::RenameRule;
 
 /// The `#[serde(…)]` attributes of a struct.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use syn::parse::Parser;
 use syn::spanned::Spanned;
 use syn::{Attribute, Ident, Meta};
 
-use crate::diag::{mistake, suggestion};
+use crate::input::diag::{mistake, suggestion};
 
 /// Declares the settings of an attribute at one place: the word of each, its field, and the type of
 /// its value. `foreign` are the words of the other place, with a name of that place.
@@ -41,7 +41,7 @@ macro_rules! settings {
                 attributes: &[syn::Attribute],
                 errors: &mut darling::error::Accumulator,
             ) -> Self {
-                let vocabulary = $crate::settings::Vocabulary {
+                let vocabulary = $crate::input::settings::Vocabulary {
                     attribute: $attribute,
                     words: Self::WORDS,
                     foreign: $foreign,
@@ -50,7 +50,7 @@ macro_rules! settings {
                 let mut found = Self::default();
                 let readable = vocabulary.read(attributes, errors, |word, errors| {
                     match &*word.name {
-                        $($($word)|+ => $crate::settings::Take::take(&mut found.$field, word, errors),)*
+                        $($($word)|+ => $crate::input::settings::Take::take(&mut found.$field, word, errors),)*
                         _ => {}
                     }
                 });

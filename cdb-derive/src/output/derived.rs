@@ -7,7 +7,7 @@ use quote::quote;
 use syn::punctuated::Punctuated;
 use syn::{Data, DeriveInput, Field, Fields, Token};
 
-use crate::diag::mistake;
+use crate::input::diag::mistake;
 
 /// The model of an annotated type.
 pub(crate) trait Derived: Sized {
