@@ -6,11 +6,11 @@ use cdb_client::CosmosClient;
 use cdb_coordination::{Membership, MembershipConfig, Standing};
 use tokio::time::timeout;
 
-use super::handle::WorkCoordinator;
+use super::handler::WorkHandlers;
+use super::processor::{RunConfig, WorkRun};
 use crate::config::WorkConfig;
+use crate::coordinator::handle::WorkCoordinator;
 use crate::error::WorkError;
-use crate::handlers::handler::WorkHandlers;
-use crate::handlers::processor::{RunConfig, WorkRun};
 use crate::streams::documents::{Work, WorkMember};
 
 /// A member that handles messages, from [`Work::start`].
