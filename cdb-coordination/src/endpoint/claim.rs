@@ -8,10 +8,10 @@ use cdb_client::Error;
 use cdb_model::{Container, Document as _, MemberOf, Patch, Stored, Timestamp};
 use tokio::time::{sleep, timeout};
 
+use super::inner::Inner;
 use super::partition::incoming;
 use crate::lease::{Kept, Lockable, keep};
 use crate::message::{Content, Incoming, MessageDocument};
-use crate::messaging::Inner;
 use crate::timing::SHORTEST_RENEWAL_PAUSE;
 
 /// A message that this process has claimed.

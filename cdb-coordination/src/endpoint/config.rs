@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::message::Lifetimes;
-use crate::outbox::RetryPolicy;
+use crate::retry::RetryPolicy;
 use crate::timing::{
     CLAIM, LONGEST_RETENTION, POLL_INTERVAL, RESERVED, RETENTION, TimingError, YEAR,
 };
@@ -91,7 +91,7 @@ impl MessagingConfig {
     }
 
     /// Limits the durations that are added to times.
-    pub(super) fn limited(mut self) -> Self {
+    pub(crate) fn limited(mut self) -> Self {
         self.reserved = self.reserved.min(YEAR);
         self.claim = self.claim.min(YEAR);
         self
@@ -99,7 +99,7 @@ impl MessagingConfig {
 
     /// Checks the relations of the durations: a process extends its reservation to a claim, and a
     /// message does not become too old while it waits once.
-    pub(super) fn check(&self) -> Result<(), TimingError> {
+    pub(crate) fn check(&self) -> Result<(), TimingError> {
         let (first, longest) = (self.retry.first_delay, self.retry.longest_delay);
         let retention = self.retention.min(LONGEST_RETENTION);
         let [delay, poll] = [longest, self.poll_interval].map(|wait| wait.min(YEAR));

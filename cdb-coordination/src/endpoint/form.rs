@@ -94,7 +94,7 @@ where
     MessageDocument<C>: MemberOf<C>,
 {
     /// Checks the form of the container, once per process.
-    pub(super) async fn check_form(&self) -> Result<(), OutboxError> {
+    pub(crate) async fn check_form(&self) -> Result<(), OutboxError> {
         let agree = || async {
             match agree_on_form(&self.container).await {
                 Ok(()) => Ok(Ok(self.form.get_or_init(|| ()))),

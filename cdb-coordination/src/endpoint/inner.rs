@@ -10,10 +10,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::config::MessagingConfig;
-use crate::handlers::Handlers;
-use crate::inbox::{Arrival, Hints};
-use crate::message::{Lifetimes, MessageDocument};
-use crate::outbox::{Dispatcher, Jitter, OutboxBatch, Receivers, Route};
+use super::hints::Hints;
+use super::received::Arrival;
+use crate::message::{Handlers, Lifetimes, MessageDocument};
+use crate::outbox::{Dispatcher, OutboxBatch, Receivers, Route};
+use crate::retry::Jitter;
 
 pub(crate) struct Inner<C> {
     pub(crate) container: ContainerClient<C>,
@@ -29,9 +30,9 @@ pub(crate) struct Inner<C> {
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
     /// Set when the form of the container is known to be supported.
-    pub(super) form: OnceLock<()>,
-    pub(super) agreement: SharedCall,
-    pub(super) myself: Weak<Inner<C>>,
+    pub(crate) form: OnceLock<()>,
+    pub(crate) agreement: SharedCall,
+    pub(crate) myself: Weak<Inner<C>>,
 }
 
 impl<C> fmt::Debug for Inner<C> {

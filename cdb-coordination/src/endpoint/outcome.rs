@@ -3,7 +3,7 @@
 use cdb_client::{Error, ErrorKind};
 use cdb_model::Stored;
 
-use crate::handlers::Failed;
+use crate::message::Failed;
 use crate::message::MessageDocument;
 use crate::outbox::PreparedBatch;
 

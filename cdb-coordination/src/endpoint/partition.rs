@@ -9,9 +9,9 @@ use cdb_client::{Error, ErrorKind};
 use cdb_model::{BulkBatch, Container, MemberOf, PartitionKey, Patch, Query, Stored, Timestamp};
 use tokio::sync::{Mutex, SemaphorePermit};
 
+use super::inner::Inner;
 use super::outcome::Step;
 use crate::message::{Content, Incoming, MessageDocument, MessageDocumentKey, Side};
-use crate::messaging::Inner;
 use crate::search::{Rows, in_parallel};
 use crate::telemetry;
 use crate::timing::{OUT_OF_ORDER_BACKOFF, RECHECK_DELAY, SILENCE_CHECK};

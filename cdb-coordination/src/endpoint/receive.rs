@@ -7,14 +7,15 @@ use cdb_model::{
 };
 
 use super::claim::{Claimed, Renewal};
+use super::inner::Inner;
 use super::outcome::{Attempted, Refusal, Step};
 use super::partition::incoming;
 use super::received::{Arrival, Handled};
-use crate::handlers::Failed;
 use crate::lease::is_lost_race;
+use crate::message::Failed;
 use crate::message::{Dead, MessageDocument, Seen, Side};
-use crate::messaging::Inner;
-use crate::outbox::{OutboxBatch, Streams, Terms, shortened};
+use crate::outbox::{OutboxBatch, Streams, Terms};
+use crate::retry::shortened;
 use crate::telemetry;
 
 /// Why a message that is too old is not received.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cdb_model::Timestamp;
 
-use crate::handlers::{Delivered, Failed};
 use crate::message::{Address, Envelope, MessageContext, MessageId};
+use crate::message::{Delivered, Failed};
 use crate::outbox::{OutboxBatch, Receivers};
 
 /// A received message.

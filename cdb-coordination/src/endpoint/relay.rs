@@ -14,11 +14,10 @@ use cdb_model::{
 };
 use futures::future::{join, join_all};
 
-use super::dispatch::Relay;
-use super::retry::{Undelivered, shortened};
-use super::route::{arrival, arriving};
+use super::inner::Inner;
 use crate::message::{Content, Dead, Envelope, MessageDocument, Outgoing, Side};
-use crate::messaging::Inner;
+use crate::outbox::{Relay, arrival, arriving};
+use crate::retry::{Undelivered, shortened};
 use crate::search::find;
 use crate::telemetry;
 

@@ -9,8 +9,7 @@ use cdb_model::{Container, MemberOf, Query};
 use super::inner::Inner;
 use crate::message::{MessageDocument, Side};
 use crate::outbox::reconcile;
-use crate::search::Rows;
-use crate::window::MAX_ROWS;
+use crate::search::{MAX_ROWS, Rows};
 
 /// Messages per page of the search for arrivals.
 const PAGE: u32 = 256;
@@ -26,7 +25,7 @@ impl<C: Container> Inner<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
-    pub(super) fn start(self: &Arc<Self>) {
+    pub(crate) fn start(self: &Arc<Self>) {
         self.spawn(|inner| async move {
             if !inner.supports_form().await {
                 return;

@@ -7,7 +7,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use crate::rendezvous::slots_of_member;
+use super::rendezvous::slots_of_member;
 
 /// A set of dispatch slots.
 ///

@@ -8,7 +8,8 @@ use derive_where::derive_where;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 
-use crate::message::{Message, MessageContext};
+use super::context::MessageContext;
+use super::envelope::Message;
 
 /// The failure of a handler. Any error and any text converts into a temporary failure with `?`.
 ///

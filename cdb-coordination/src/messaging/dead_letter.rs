@@ -8,17 +8,14 @@ use cdb_model::{
     Batch, Container, Document as _, MemberOf, PartitionKey, Query, Stored, Timestamp, Unreadable,
 };
 
-use super::batch::OutboxBatch;
-use super::commit::commit;
-use super::error::OutboxError;
-use super::retry::{Attempt, Jitter, Tries, shortened};
-use super::route::arriving;
 use super::unreadable::{Partial, read_again};
+use crate::endpoint::{MessagingConfig, agree_on_form};
 use crate::lease::execute_once;
 use crate::message::{
     Address, Content, Dead, Envelope, MessageDocument, MessageDocumentKey, MessageId, Side,
 };
-use crate::messaging::{MessagingConfig, agree_on_form};
+use crate::outbox::{OutboxBatch, OutboxError, arriving, commit};
+use crate::retry::{Attempt, Jitter, Tries, shortened};
 
 /// A message that failed for good.
 #[derive(Clone, Debug)]

@@ -11,14 +11,13 @@ use cdb_model::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::OutboxError;
-use super::retry::{Tries, shortened};
-use super::route::arriving;
+use crate::endpoint::Inner;
 use crate::message::{
     Address, Content, Dead, Envelope, MessageContext, MessageDocument, MessageId, Outgoing, Side,
     fingerprint,
 };
-use crate::messaging::Inner;
+use crate::outbox::{OutboxError, arriving};
+use crate::retry::{Tries, shortened};
 use crate::search::in_parallel;
 use crate::telemetry;
 use crate::timing::TOO_LARGE;

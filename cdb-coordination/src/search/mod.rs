@@ -1,10 +1,14 @@
 //! Searches that skip unreadable documents.
 
+mod window;
+
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, Fetch, Unreadable};
 use futures::StreamExt as _;
 
-use crate::window::MAX_ROWS;
+pub(crate) use window::MAX_ROWS;
+#[doc(hidden)]
+pub use window::{Runs, Search, Windows};
 
 /// How often a search starts again after a physical partition was split.
 const SPLITS: u32 = 4;
