@@ -10,12 +10,10 @@ use derive_where::derive_where;
 
 use crate::batch_operation::BatchOperation;
 use crate::container::{Container, Extends, MemberOf};
-use crate::id::{IdError, ItemId};
 use crate::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 use crate::partition::Partition as _;
-use crate::partition_key::PartitionKey;
 use crate::prepare::{Operation, OperationError};
-use crate::timestamp::Timestamp;
+use crate::value::{IdError, ItemId, PartitionKey, Timestamp};
 use crate::write_times::TimeSlots;
 
 /// Why an operation was not added to a batch. The batch is unchanged.

@@ -4,9 +4,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::etag::ETag;
-use crate::id::ItemId;
 use crate::patch::{PatchBody, PatchOperation};
-use crate::timestamp::Timestamp;
+use crate::value::{ItemId, Timestamp};
 use crate::write_times::TimeSlots;
 
 /// One operation in the service's form.

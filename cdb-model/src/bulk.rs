@@ -9,7 +9,7 @@ use crate::batch::{BatchError, OperationIndex};
 use crate::container::{Container, MemberOf};
 use crate::partition::KnownPartition;
 use crate::prepare::{Operation, PreparedOperation};
-use crate::timestamp::Timestamp;
+use crate::value::Timestamp;
 
 /// Independent operations on any partitions, in any number. Each succeeds or fails alone.
 ///

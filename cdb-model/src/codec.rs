@@ -16,9 +16,8 @@ use crate::container::{Container, MemberOf};
 use crate::document::{Document, DocumentKey, Stored};
 use crate::etag::ETag;
 use crate::evolution::{upgraded, with_version};
-use crate::id::ItemId;
 use crate::limits::{MAX_DOCUMENT_BYTES, MAX_TTL_SECONDS};
-use crate::timestamp::Timestamp;
+use crate::value::{ItemId, Timestamp};
 use crate::write_mark::{MARK, WriteMark};
 use crate::write_times::{TimeSlots, with_times};
 

@@ -1,8 +1,7 @@
 //! Errors of encoding and decoding documents.
 
-use crate::id::{IdError, ItemId};
 use crate::limits::{MAX_DOCUMENT_BYTES, MAX_TTL_SECONDS, SYSTEM_PROPERTY_BYTES};
-use crate::partition_key::PartitionKey;
+use crate::value::{IdError, ItemId, PartitionKey};
 
 /// Why a document cannot be stored.
 #[derive(Clone, Debug, thiserror::Error)]

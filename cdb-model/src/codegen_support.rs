@@ -4,8 +4,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::evolution::UnknownFields;
-use crate::numbers;
 use crate::shape::AbsentValue;
+use crate::value::numbers;
 
 pub use core::clone::Clone;
 pub use core::cmp::{Eq, Ord, PartialEq, PartialOrd};
@@ -31,13 +31,9 @@ pub use crate::conflict::{
 };
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
 pub use crate::document::{Document, DocumentKey, FieldCodec, Stored};
-pub use crate::id::{IdCodec, IdError, IdPart, IdParts, ItemId, format_id, id_codec};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
 pub use crate::operation::{Address, Delete};
 pub use crate::partition::BatchPartition;
-pub use crate::partition_key::{
-    PartitionKey, PartitionKeyFields, PartitionKeyPart, PartitionKeyValue,
-};
 pub use crate::patch::Patch;
 pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use crate::query::{
@@ -45,14 +41,16 @@ pub use crate::query::{
     Projection, QueriedIn, Queryable, Sql, column_of, element, equal, filtered, matched, ordered,
     ordered_argument, pointer_of, read_any, read_document, summed, untyped,
 };
-pub use crate::scalar::{Ordered, Scalar};
 pub use crate::shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, VectorDistance,
     VectorElement, VectorIndexKind, VectorShape,
 };
 pub use crate::soft_delete::{DeletionPath, SoftDelete};
-pub use crate::timestamp::Timestamp;
+pub use crate::value::{
+    IdCodec, IdError, IdPart, IdParts, ItemId, Ordered, PartitionKey, PartitionKeyFields,
+    PartitionKeyPart, PartitionKeyValue, Scalar, Timestamp, format_id, id_codec,
+};
 
 /// Finds the codec of a document: `(&FindCodec::<Order>::start()).field_codec()`. The method is that of
 /// [`SerdeCodec`] if the type has serde's traits. Otherwise it is that of [`MissingCodec`], one call

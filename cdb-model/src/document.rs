@@ -8,13 +8,10 @@ use serde::de::DeserializeOwned;
 
 use crate::codec_error::EncodeError;
 use crate::etag::ETag;
-use crate::id::{IdError, ItemId};
-use crate::numbers;
 use crate::operation::{Address, Create, Delete, Replace, Upsert};
 use crate::partition::Partition;
-use crate::partition_key::PartitionKey;
 use crate::shape::DocumentShape;
-use crate::timestamp::Timestamp;
+use crate::value::{IdError, ItemId, PartitionKey, Timestamp, numbers};
 
 /// A document type. Implemented by [`#[derive(Document)]`](macro@crate::Document).
 #[diagnostic::on_unimplemented(

@@ -15,7 +15,7 @@ use crate::document::Document;
 use crate::patch::Patch;
 use crate::path::{Indexed, Patchable, Path, Unindexed};
 use crate::query::Filter;
-use crate::timestamp::Timestamp;
+use crate::value::Timestamp;
 
 /// The lease of a document. Stored as an object:
 ///

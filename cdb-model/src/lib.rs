@@ -72,14 +72,10 @@ mod content;
 mod document;
 mod etag;
 mod evolution;
-mod foreign;
-mod id;
 mod lease;
 pub mod limits;
-mod numbers;
 mod operation;
 mod partition;
-mod partition_key;
 mod patch;
 mod patch_condition;
 mod patch_entry;
@@ -87,16 +83,13 @@ mod path;
 mod policy;
 mod prepare;
 mod query;
-mod scalar;
 mod shape;
 mod soft_delete;
-mod sortable_text;
 mod target;
-mod text_integer;
-mod timestamp;
 mod unreadable;
 pub mod upcast;
 mod upgrade;
+mod value;
 mod write_mark;
 mod write_times;
 
@@ -115,14 +108,9 @@ pub use content::is_same;
 pub use document::{Document, DocumentKey, FieldCodec, Stored};
 pub use etag::ETag;
 pub use evolution::UnknownFields;
-pub use id::{IdError, IdPart, ItemId, SEPARATORS};
 pub use lease::{Leasable, Lease, LeasePaths};
 pub use operation::{Address, Create, Delete, Read, Replace, Upsert};
 pub use partition::{BatchPartition, KnownPartition, Partition};
-pub use partition_key::{
-    AnyPartitionKey, KeyTooLong, PartitionKey, PartitionKeyFields, PartitionKeyPart,
-    PartitionKeyValue,
-};
 pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
 pub use patch_entry::EntryPath;
 pub use path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
@@ -140,21 +128,22 @@ pub use query::{
     SearchStatement, Searched, SingleRow, SortCriterion, SortKey, Sql, Statement, Summand, Text,
     ValueError, ValueQuery, WithVectors, WithWords, compare_values,
 };
-pub use scalar::{Ordered, Scalar};
 pub use shape::{
     AbsentValue, CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction,
     DocumentShape, ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast,
     UpcastError, VectorDistance, VectorElement, VectorIndexKind, VectorShape,
 };
 pub use soft_delete::{DeletionPath, SoftDelete};
-pub use sortable_text::{SortableForm, SortableText};
 #[doc(hidden)]
 pub use target::Identity;
 pub use target::Target;
-pub use text_integer::TextInteger;
-pub use timestamp::Timestamp;
 pub use unreadable::{Location, RowByRow, Unreadable, partition_key_of};
 pub use upgrade::{Upgraded, upgrade};
+pub use value::{
+    AnyPartitionKey, IdError, IdPart, ItemId, KeyTooLong, Ordered, PartitionKey,
+    PartitionKeyFields, PartitionKeyPart, PartitionKeyValue, SEPARATORS, Scalar, SortableForm,
+    SortableText, TextInteger, Timestamp,
+};
 pub use write_mark::WriteMark;
 
 /// The example of the README.

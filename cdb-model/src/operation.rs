@@ -10,9 +10,8 @@ use derive_where::derive_where;
 
 use crate::codec_error::EncodeError;
 use crate::etag::ETag;
-use crate::id::{IdError, ItemId};
 use crate::partition::KnownPartition;
-use crate::partition_key::PartitionKey;
+use crate::value::{IdError, ItemId, PartitionKey};
 use crate::write_mark::WriteMark;
 
 /// The location of a document of type `D`, and the version that an operation requires.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::partition_key::PartitionKey;
+use crate::value::PartitionKey;
 
 /// What is known of the partition of an operation: a [`PartitionKey`] or [`BatchPartition`].
 pub trait Partition: Clone + fmt::Debug + Send + Sync + 'static + sealed::Sealed {

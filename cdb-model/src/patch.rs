@@ -14,13 +14,12 @@ use crate::codec::is_ttl;
 use crate::document::{Document, Stored};
 use crate::etag::ETag;
 use crate::limits::{MAX_PATCH_OPERATIONS, MAX_TTL_SECONDS};
-use crate::numbers;
 use crate::operation::Address;
 use crate::partition::Partition;
 use crate::path::{Patchable, Path};
 use crate::query::{Filter, Operand, ValueError, patch_condition};
 use crate::target::Target;
-use crate::timestamp::Timestamp;
+use crate::value::{Timestamp, numbers};
 
 /// Changes to a document of type `D`.
 ///

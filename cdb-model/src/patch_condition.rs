@@ -5,7 +5,7 @@ use crate::document::Document;
 use crate::patch::Patch;
 use crate::path::Path;
 use crate::query::{Comparison, Operand};
-use crate::scalar::{Ordered, Scalar};
+use crate::value::{Ordered, Scalar};
 
 impl<D: Document, T> Patch<D, T> {
     /// Adds the condition that a field has this value.

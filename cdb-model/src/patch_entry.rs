@@ -6,11 +6,10 @@ use std::marker::PhantomData;
 use derive_where::derive_where;
 
 use crate::document::Document;
-use crate::numbers;
 use crate::patch::{Changeable, Counter, Patch, PatchOperation};
 use crate::path::Path;
 use crate::query::{Comparison, Filter, Operand, Predicate, ValueError};
-use crate::scalar::{Ordered, Scalar};
+use crate::value::{Ordered, Scalar, numbers};
 
 /// An entry of a map, such as `Shelf::STOCK.entry("lamp")`. For [patches](Patch) and their conditions.
 ///

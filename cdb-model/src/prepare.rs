@@ -6,12 +6,10 @@ use crate::codec_error::EncodeError;
 use crate::container::{Container, MemberOf};
 use crate::document::Document;
 use crate::etag::ETag;
-use crate::id::{IdError, ItemId};
 use crate::operation::{Address, Create, Delete, Read, Replace, Upsert, WholeDocument};
 use crate::partition::Partition;
-use crate::partition_key::PartitionKey;
 use crate::patch::{Patch, PatchError};
-use crate::timestamp::Timestamp;
+use crate::value::{IdError, ItemId, PartitionKey, Timestamp};
 use crate::write_times::{LATER, TimeSlots};
 
 /// Why an operation cannot be sent.

@@ -3,7 +3,7 @@
 use crate::document::Document;
 use crate::patch::Patch;
 use crate::path::{Indexed, Patchable, Path};
-use crate::timestamp::Timestamp;
+use crate::value::Timestamp;
 
 /// The path of the time of a soft deletion.
 pub type DeletionPath<D> = Path<D, Option<Timestamp>, Indexed, Patchable>;

@@ -2,11 +2,10 @@
 
 use crate::codec_error::EncodeError;
 use crate::document::{Document, DocumentKey, Stored};
-use crate::id::ItemId;
 use crate::operation::{Address, Create, Delete, Read, Replace, Upsert, WholeDocument};
 use crate::partition::Partition;
-use crate::partition_key::PartitionKey;
 use crate::unreadable::Location;
+use crate::value::{ItemId, PartitionKey};
 use crate::write_mark::WriteMark;
 
 /// What names one document: a reference to its key, to what was read, or to an [`Address`].

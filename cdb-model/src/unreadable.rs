@@ -12,11 +12,9 @@ use crate::codec_error::DecodeError;
 use crate::container::Container;
 use crate::document::Document;
 use crate::etag::ETag;
-use crate::id::ItemId;
-use crate::partition_key::{PartitionKey, PartitionKeyValue};
 use crate::path::Path;
 use crate::query::{Fetch, Statement, ValueError};
-use crate::timestamp::Timestamp;
+use crate::value::{ItemId, PartitionKey, PartitionKeyValue, Timestamp};
 
 /// A query whose rows are `Ok`, or [`Unreadable`] for a row that does not match its type.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::shape::DocumentShape;
-use crate::timestamp::Timestamp;
+use crate::value::Timestamp;
 
 /// The width of a time in JSON. Shorter numbers are preceded by spaces.
 const WIDTH: usize = 13;

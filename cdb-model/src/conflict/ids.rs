@@ -1,6 +1,6 @@
 //! Whether two id patterns can produce the same id.
 //!
-//! Escaped components never contain a separator (see [`crate::id`]), so the separators split an id
+//! Escaped components never contain a separator (see [`crate::value::ItemId`]), so the separators split an id
 //! in one way only.
 
 use super::text::starts_with;

@@ -14,8 +14,8 @@ pub use search::check_search;
 pub use unique::check_unique;
 
 use crate::container::{Container, DefaultTtl};
-use crate::partition_key::PartitionKeyFields;
 use crate::shape::{ComputedShape, DocumentShape, ExpressionPart, FieldIndexing};
+use crate::value::PartitionKeyFields;
 use ids::ids_can_collide;
 use text::{fail, is_path_within, is_property, number, same};
 

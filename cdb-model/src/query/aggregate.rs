@@ -16,7 +16,7 @@ use crate::codec_error::DecodeError;
 use crate::container::Container;
 use crate::document::Document;
 use crate::path::Path;
-use crate::scalar::{Ordered, Scalar};
+use crate::value::{Ordered, Scalar};
 
 /// An aggregate over documents of `T` with a value of type `R`, such as `Order::TOTAL_CENTS.sum()`.
 #[derive(Debug)]

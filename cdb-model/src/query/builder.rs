@@ -18,8 +18,8 @@ use crate::codec::decode_value;
 use crate::codec_error::DecodeError;
 use crate::container::Container;
 use crate::document::Stored;
-use crate::partition_key::PartitionKey;
 use crate::path::Path;
+use crate::value::PartitionKey;
 
 /// A query for documents of `T`: a document type, or a container for all of its types.
 ///

@@ -23,11 +23,9 @@ use crate::codec::decode_value;
 use crate::codec_error::DecodeError;
 use crate::container::{Container, MemberOf};
 use crate::document::{Document, Stored};
-use crate::numbers;
-use crate::partition_key::PartitionKey;
 use crate::path::Path;
 use crate::policy::IndexingPolicy;
-use crate::scalar::{Ordered, Scalar};
+use crate::value::{Ordered, PartitionKey, Scalar, numbers};
 
 /// A statement of [`sql!`](crate::sql) over documents of `T` with rows of type `Row`. It reads all
 /// partitions unless a method restricts it.

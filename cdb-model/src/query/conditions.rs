@@ -3,8 +3,8 @@
 use super::Queryable;
 use super::filter::{Filter, is_none};
 use super::predicate::{Comparison, Predicate};
-use crate::partition_key::PartitionKey;
 use crate::shape::DocumentShape;
+use crate::value::PartitionKey;
 
 /// Returns the condition that a document is a `T`; none for a container with these types only.
 pub(super) fn type_condition<T: Queryable>() -> Predicate {

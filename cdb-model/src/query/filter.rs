@@ -12,9 +12,8 @@ use super::predicate::{Comparison, Predicate};
 use super::value_error::ValueError;
 use crate::container::{Container, MemberOf};
 use crate::document::Document;
-use crate::numbers;
 use crate::path::{FullText, Indexed, Path};
-use crate::scalar::{Ordered, Scalar};
+use crate::value::{Ordered, Scalar, numbers};
 
 /// A condition on documents of `T`: a document type or a container.
 ///

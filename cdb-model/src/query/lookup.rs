@@ -10,9 +10,8 @@ use super::statement::{Fetch, RowForm, Scope, Statement};
 use super::value_error::ValueError;
 use crate::codec_error::DecodeError;
 use crate::container::Container;
-use crate::id::ItemId;
 use crate::limits::{MAX_KEYS_PER_QUERY, MAX_QUERY_BYTES, MAX_REQUEST_BYTES};
-use crate::partition_key::PartitionKey;
+use crate::value::{ItemId, PartitionKey};
 
 /// A query for documents by id and partition key, as JSON with the properties of the service. Its
 /// rows have no order, and missing documents have no row.

@@ -8,8 +8,8 @@ use derive_where::derive_where;
 use super::filter::Filterable;
 use crate::document::Document;
 use crate::path::Path;
-use crate::scalar::Ordered;
 use crate::shape::{CompositeShape, CompositeTarget, Direction};
+use crate::value::Ordered;
 
 /// A sort of documents of `D`.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use super::statement::{Fetch, Parameter, RowForm, Scope, Statement};
 use crate::codec::decode_value;
 use crate::codec_error::DecodeError;
 use crate::container::Container;
-use crate::partition_key::PartitionKey;
+use crate::value::PartitionKey;
 
 /// A statement that is only known at run time, for tools. Programs use [`sql!`](crate::sql).
 ///

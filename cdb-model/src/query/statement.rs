@@ -7,8 +7,8 @@ use super::ValueError;
 use super::groups::AggregateKind;
 use crate::codec_error::DecodeError;
 use crate::container::Container;
-use crate::partition_key::PartitionKey;
 use crate::shape::Direction;
+use crate::value::PartitionKey;
 
 /// The partitions that a query reads.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::filter::{Filter, Filterable, Operand};
 use super::predicate::{Predicate, TextMatch};
 use crate::document::Document;
 use crate::path::Path;
-use crate::scalar::Scalar;
+use crate::value::Scalar;
 
 /// A string or an optional string.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a string")]

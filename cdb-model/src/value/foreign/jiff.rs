@@ -5,8 +5,8 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 
 use super::calendar;
-use crate::scalar::Scalar;
-use crate::sortable_text::SortableForm;
+use crate::value::scalar::Scalar;
+use crate::value::sortable_text::SortableForm;
 
 // A `Zoned` is not: equal times have different time zones.
 impl Scalar for Timestamp {}

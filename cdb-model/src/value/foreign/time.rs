@@ -3,7 +3,7 @@
 use time::{Date, Month, OffsetDateTime, Time, UtcOffset};
 
 use super::calendar;
-use crate::sortable_text::SortableForm;
+use crate::value::sortable_text::SortableForm;
 
 fn date(of: Date) -> calendar::Date {
     calendar::Date {

@@ -3,7 +3,7 @@
 //! Years outside 0 to 9999 have six digits: after `Y` if they are later, as complements after `-` if
 //! they are earlier. `-` sorts before digits, and `Y` after them.
 
-use crate::sortable_text::{signed, unsigned};
+use crate::value::sortable_text::{signed, unsigned};
 
 /// A date of the Gregorian calendar.
 #[derive(Clone, Copy)]

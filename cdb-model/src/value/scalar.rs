@@ -12,8 +12,8 @@ use std::num::{
 
 use serde::de::DeserializeOwned;
 
-use crate::text_integer::TextInteger;
-use crate::timestamp::Timestamp;
+use super::text_integer::TextInteger;
+use super::timestamp::Timestamp;
 
 /// A type whose values are stored as one string, number or boolean each: equal values in the same
 /// form, different values in different ones. Filters compare them for equality.
@@ -39,7 +39,7 @@ use crate::timestamp::Timestamp;
 /// struct Sku(u32);
 /// ```
 ///
-#[doc = include_str!("../docs/types.md")]
+#[doc = include_str!("../../docs/types.md")]
 #[diagnostic::on_unimplemented(
     message = "filters cannot compare `{Self}`, which may be stored as an object or in several forms",
     label = "this type is not a `Scalar`",

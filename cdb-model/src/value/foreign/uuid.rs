@@ -2,9 +2,9 @@
 
 use uuid::Uuid;
 
-use crate::id::IdPart;
-use crate::partition_key::{PartitionKeyPart, PartitionKeyValue};
-use crate::scalar::{Ordered, Scalar};
+use crate::value::id::IdPart;
+use crate::value::partition_key::{PartitionKeyPart, PartitionKeyValue};
+use crate::value::scalar::{Ordered, Scalar};
 
 impl Scalar for Uuid {}
 

@@ -7,8 +7,8 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, Serializer};
 use serde_json::Value;
 
-use crate::id::IdPart;
-use crate::partition_key::{PartitionKeyPart, PartitionKeyValue};
+use super::id::IdPart;
+use super::partition_key::{PartitionKeyPart, PartitionKeyValue};
 
 /// An integer that is stored as text, so that all of its 64 bits survive. The service stores numbers
 /// as doubles, and this crate refuses to write an integer beyond 2^53 as a number.

@@ -6,9 +6,9 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, Serializer};
 
-use crate::id::IdPart;
-use crate::partition_key::{PartitionKeyPart, PartitionKeyValue};
-use crate::scalar::{Ordered, Scalar};
+use super::id::IdPart;
+use super::partition_key::{PartitionKeyPart, PartitionKeyValue};
+use super::scalar::{Ordered, Scalar};
 
 /// A value that is stored as text of fixed width, which sorts as the value does: an integer of 64
 /// bits, or a time or decimal of a crate whose feature is enabled. Filters, sorts, ids and partition

@@ -2,7 +2,7 @@
 
 use rust_decimal::Decimal;
 
-use crate::sortable_text::{SortableForm, signed, unsigned};
+use crate::value::sortable_text::{SortableForm, signed, unsigned};
 
 /// The most digits before the decimal point, those of 2^96, and after it.
 const WHOLE: usize = 29;

@@ -3,8 +3,8 @@
 use chrono::{DateTime, Datelike as _, NaiveDate, NaiveDateTime, NaiveTime, Timelike as _, Utc};
 
 use super::calendar::{self, Date, Time};
-use crate::scalar::Scalar;
-use crate::sortable_text::SortableForm;
+use crate::value::scalar::Scalar;
+use crate::value::sortable_text::SortableForm;
 
 /// The nanosecond from which chrono means the leap second that follows.
 const LEAP: u32 = 1_000_000_000;
