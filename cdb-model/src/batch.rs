@@ -10,8 +10,8 @@ use derive_where::derive_where;
 
 use crate::batch_operation::BatchOperation;
 use crate::container::{Container, Extends, MemberOf};
+use crate::document::Partition as _;
 use crate::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
-use crate::partition::Partition as _;
 use crate::prepare::{Operation, OperationError};
 use crate::value::{IdError, ItemId, PartitionKey, Timestamp};
 use crate::write_times::TimeSlots;

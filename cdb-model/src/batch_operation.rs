@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::etag::ETag;
+use crate::document::ETag;
 use crate::patch::{PatchBody, PatchOperation};
 use crate::value::{ItemId, Timestamp};
 use crate::write_times::TimeSlots;

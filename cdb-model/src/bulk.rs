@@ -7,7 +7,7 @@ use derive_where::derive_where;
 
 use crate::batch::{BatchError, OperationIndex};
 use crate::container::{Container, MemberOf};
-use crate::partition::KnownPartition;
+use crate::document::KnownPartition;
 use crate::prepare::{Operation, PreparedOperation};
 use crate::value::Timestamp;
 

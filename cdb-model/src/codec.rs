@@ -11,14 +11,13 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::codec_error::{DecodeError, EncodeError};
 use crate::container::{Container, MemberOf};
-use crate::document::{Document, DocumentKey, Stored};
-use crate::etag::ETag;
+use crate::document::{
+    DecodeError, Document, DocumentKey, ETag, EncodeError, MARK, Stored, WriteMark,
+};
 use crate::evolution::{upgraded, with_version};
 use crate::limits::{MAX_DOCUMENT_BYTES, MAX_TTL_SECONDS};
 use crate::value::{ItemId, Timestamp};
-use crate::write_mark::{MARK, WriteMark};
 use crate::write_times::{TimeSlots, with_times};
 
 /// A document in its stored form.

@@ -24,18 +24,17 @@ pub use core::marker::PhantomData;
 pub use derive_where;
 
 pub use crate::codec::decode_fields;
-pub use crate::codec_error::DecodeError;
 pub use crate::conflict::{
     Place, check_computed, check_discriminator, check_ids, check_indexing, check_partition_key,
     check_search, check_ttl, check_type, check_unique, flattened_key,
 };
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
-pub use crate::document::{Document, DocumentKey, FieldCodec, Stored};
+pub use crate::document::{
+    Address, BatchPartition, Computed, DecodeError, Delete, Document, DocumentKey, Embedding,
+    FieldCodec, Fixed, FullText, Indexed, Patchable, Path, Stored, Unindexed,
+};
 pub use crate::lease::{Leasable, Lease, LeasePaths};
-pub use crate::operation::{Address, Delete};
-pub use crate::partition::BatchPartition;
 pub use crate::patch::Patch;
-pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use crate::query::{
     AggregateKind, Array, Column, Composite, Documents, Fragment, IndexUse, ProjectedField,
     Projection, QueriedIn, Queryable, Sql, column_of, element, equal, filtered, matched, ordered,

@@ -10,8 +10,8 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::document::MARK;
 use crate::shape::DocumentShape;
-use crate::write_mark::MARK;
 
 /// The property that contains the version of a document.
 const VERSION: &str = "schemaVersion";

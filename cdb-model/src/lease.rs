@@ -11,9 +11,8 @@ use std::marker::PhantomData;
 use derive_where::derive_where;
 use serde::{Deserialize, Serialize};
 
-use crate::document::Document;
+use crate::document::{Document, Indexed, Patchable, Path, Unindexed};
 use crate::patch::Patch;
-use crate::path::{Indexed, Patchable, Path, Unindexed};
 use crate::query::Filter;
 use crate::value::Timestamp;
 

@@ -65,21 +65,16 @@ mod batch;
 mod batch_operation;
 mod bulk;
 mod codec;
-mod codec_error;
 mod conflict;
 mod container;
 mod content;
 mod document;
-mod etag;
 mod evolution;
 mod lease;
 pub mod limits;
-mod operation;
-mod partition;
 mod patch;
 mod patch_condition;
 mod patch_entry;
-mod path;
 mod policy;
 mod prepare;
 mod query;
@@ -90,7 +85,6 @@ mod unreadable;
 pub mod upcast;
 mod upgrade;
 mod value;
-mod write_mark;
 mod write_times;
 
 pub use batch::{Batch, BatchError, OperationIndex};
@@ -99,21 +93,20 @@ pub use bulk::BulkBatch;
 #[cfg(feature = "derive")]
 pub use cdb_derive::{Container, Document, PartitionKeyFields, Projection, Scalar, sql};
 pub use codec::{Encoded, decode, decode_any, encode};
-pub use codec_error::{DecodeError, EncodeError};
 pub use container::{
     Container, ContainerDefinition, DefaultTtl, Extends, LimitExceeded, MemberOf,
     PartitionKeyDefinition, PartitionKeyKind, UniqueKey, UniqueKeyPolicy,
 };
 pub use content::is_same;
-pub use document::{Document, DocumentKey, FieldCodec, Stored};
-pub use etag::ETag;
+pub use document::{
+    Address, BatchPartition, Computed, Create, DecodeError, Delete, Document, DocumentKey, ETag,
+    Embedding, EncodeError, FieldCodec, Fixed, FullText, Indexed, KnownPartition, Partition,
+    Patchable, Path, Read, Replace, Stored, Unindexed, Upsert, WriteMark,
+};
 pub use evolution::UnknownFields;
 pub use lease::{Leasable, Lease, LeasePaths};
-pub use operation::{Address, Create, Delete, Read, Replace, Upsert};
-pub use partition::{BatchPartition, KnownPartition, Partition};
 pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
 pub use patch_entry::EntryPath;
-pub use path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
 pub use policy::{
     CompositeIndexPath, ComputedProperty, ExcludedPath, FullTextIndex, FullTextPath,
     FullTextPolicy, IncludedPath, IndexingMode, IndexingPolicy, PolicyDifference, VectorEmbedding,
@@ -144,7 +137,6 @@ pub use value::{
     PartitionKeyFields, PartitionKeyPart, PartitionKeyValue, SEPARATORS, Scalar, SortableForm,
     SortableText, TextInteger, Timestamp,
 };
-pub use write_mark::WriteMark;
 
 /// The example of the README.
 #[cfg(doctest)]

@@ -11,12 +11,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::codec::is_ttl;
-use crate::document::{Document, Stored};
-use crate::etag::ETag;
+use crate::document::{Address, Document, ETag, Partition, Patchable, Path, Stored};
 use crate::limits::{MAX_PATCH_OPERATIONS, MAX_TTL_SECONDS};
-use crate::operation::Address;
-use crate::partition::Partition;
-use crate::path::{Patchable, Path};
 use crate::query::{Filter, Operand, ValueError, patch_condition};
 use crate::target::Target;
 use crate::value::{Timestamp, numbers};

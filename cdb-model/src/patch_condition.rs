@@ -1,9 +1,8 @@
 //! Conditions of patches on any scalar path: the service checks them on the addressed document, so they
 //! need no index.
 
-use crate::document::Document;
+use crate::document::{Document, Path};
 use crate::patch::Patch;
-use crate::path::Path;
 use crate::query::{Comparison, Operand};
 use crate::value::{Ordered, Scalar};
 

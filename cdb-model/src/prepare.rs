@@ -2,12 +2,11 @@
 
 use crate::batch_operation::BatchOperation;
 use crate::codec::Encoded;
-use crate::codec_error::EncodeError;
 use crate::container::{Container, MemberOf};
-use crate::document::Document;
-use crate::etag::ETag;
-use crate::operation::{Address, Create, Delete, Read, Replace, Upsert, WholeDocument};
-use crate::partition::Partition;
+use crate::document::{
+    Address, Create, Delete, Document, ETag, EncodeError, Partition, Read, Replace, Upsert,
+    WholeDocument,
+};
 use crate::patch::{Patch, PatchError};
 use crate::value::{IdError, ItemId, PartitionKey, Timestamp};
 use crate::write_times::{LATER, TimeSlots};

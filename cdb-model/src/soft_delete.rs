@@ -1,8 +1,7 @@
 //! Soft deletion: a document that is marked as deleted, and that queries do not return.
 
-use crate::document::Document;
+use crate::document::{Document, Indexed, Patchable, Path};
 use crate::patch::Patch;
-use crate::path::{Indexed, Patchable, Path};
 use crate::value::Timestamp;
 
 /// The path of the time of a soft deletion.

@@ -1,12 +1,11 @@
 //! What names one document.
 
-use crate::codec_error::EncodeError;
-use crate::document::{Document, DocumentKey, Stored};
-use crate::operation::{Address, Create, Delete, Read, Replace, Upsert, WholeDocument};
-use crate::partition::Partition;
+use crate::document::{
+    Address, Create, Delete, Document, DocumentKey, EncodeError, Partition, Read, Replace, Stored,
+    Upsert, WholeDocument, WriteMark,
+};
 use crate::unreadable::Location;
 use crate::value::{ItemId, PartitionKey};
-use crate::write_mark::WriteMark;
 
 /// What names one document: a reference to its key, to what was read, or to an [`Address`].
 pub trait Target {

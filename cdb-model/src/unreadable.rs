@@ -8,11 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::codec::SystemProperties;
-use crate::codec_error::DecodeError;
 use crate::container::Container;
-use crate::document::Document;
-use crate::etag::ETag;
-use crate::path::Path;
+use crate::document::{DecodeError, Document, ETag, Path};
 use crate::query::{Fetch, Statement, ValueError};
 use crate::value::{ItemId, PartitionKey, PartitionKeyValue, Timestamp};
 

@@ -6,8 +6,8 @@ use serde::de::Error as _;
 use serde_json::{Map, Value};
 
 use crate::codec::SystemProperties;
-use crate::codec_error::DecodeError;
 use crate::container::Container;
+use crate::document::DecodeError;
 use crate::evolution::{SERVICE_PROPERTIES, upgraded};
 use crate::unreadable::Location;
 

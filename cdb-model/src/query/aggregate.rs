@@ -12,10 +12,8 @@ use super::groups::{AggregateKind, AggregateTerm};
 use super::sql::Projection;
 use super::{Fetch, QueriedIn, Queryable, RowForm, SingleRow, Statement, ValueError};
 use crate::codec::decode_value;
-use crate::codec_error::DecodeError;
 use crate::container::Container;
-use crate::document::Document;
-use crate::path::Path;
+use crate::document::{DecodeError, Document, Path};
 use crate::value::{Ordered, Scalar};
 
 /// An aggregate over documents of `T` with a value of type `R`, such as `Order::TOTAL_CENTS.sum()`.

@@ -15,10 +15,8 @@ use super::{
     Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement, ValueError,
 };
 use crate::codec::decode_value;
-use crate::codec_error::DecodeError;
 use crate::container::Container;
-use crate::document::Stored;
-use crate::path::Path;
+use crate::document::{DecodeError, Path, Stored};
 use crate::value::PartitionKey;
 
 /// A query for documents of `T`: a document type, or a container for all of its types.

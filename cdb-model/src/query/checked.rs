@@ -20,10 +20,8 @@ use super::{
     Text, ValueError,
 };
 use crate::codec::decode_value;
-use crate::codec_error::DecodeError;
 use crate::container::{Container, MemberOf};
-use crate::document::{Document, Stored};
-use crate::path::Path;
+use crate::document::{DecodeError, Document, Path, Stored};
 use crate::policy::IndexingPolicy;
 use crate::value::{Ordered, PartitionKey, Scalar, numbers};
 

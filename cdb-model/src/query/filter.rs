@@ -11,8 +11,7 @@ use super::absent::{completed, negated};
 use super::predicate::{Comparison, Predicate};
 use super::value_error::ValueError;
 use crate::container::{Container, MemberOf};
-use crate::document::Document;
-use crate::path::{FullText, Indexed, Path};
+use crate::document::{Document, FullText, Indexed, Path};
 use crate::value::{Ordered, Scalar, numbers};
 
 /// A condition on documents of `T`: a document type or a container.

@@ -8,8 +8,8 @@ use super::predicate::Predicate;
 use super::sql::{self, Projection, QueryParts};
 use super::statement::{Fetch, RowForm, Scope, Statement};
 use super::value_error::ValueError;
-use crate::codec_error::DecodeError;
 use crate::container::Container;
+use crate::document::DecodeError;
 use crate::limits::{MAX_KEYS_PER_QUERY, MAX_QUERY_BYTES, MAX_REQUEST_BYTES};
 use crate::value::{ItemId, PartitionKey};
 

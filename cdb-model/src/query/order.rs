@@ -6,8 +6,7 @@ use std::marker::PhantomData;
 use derive_where::derive_where;
 
 use super::filter::Filterable;
-use crate::document::Document;
-use crate::path::Path;
+use crate::document::{Document, Path};
 use crate::shape::{CompositeShape, CompositeTarget, Direction};
 use crate::value::Ordered;
 

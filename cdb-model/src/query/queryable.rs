@@ -1,9 +1,8 @@
 //! The targets of a query: one document type, or all types of a container.
 
 use crate::codec::{decode, decode_any};
-use crate::codec_error::DecodeError;
 use crate::container::{Container, MemberOf};
-use crate::document::Stored;
+use crate::document::{DecodeError, Stored};
 use crate::shape::DocumentShape;
 
 /// A document type or a container. Implemented by the derives.

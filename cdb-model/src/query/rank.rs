@@ -8,8 +8,7 @@ use serde_json::Value;
 use super::filter::Operand;
 use super::predicate::{FullTextMatch, Predicate};
 use super::{Filter, Text, ValueError};
-use crate::document::Document;
-use crate::path::{Embedding, FullText, Path};
+use crate::document::{Document, Embedding, FullText, Path};
 use crate::shape::{Direction, VectorDistance};
 
 /// A score of documents of `D`, by which a search sorts: the distance of a vector, the frequency of

@@ -1,11 +1,9 @@
 //! Searches: the documents of a query with the best scores.
 
 use super::rank::{Rank, RankTerm, Score};
-use super::sql;
-use super::{QueriedIn, Query, Queryable, RowForm, SortKey, Statement, ValueError};
-use crate::codec_error::DecodeError;
+use super::{QueriedIn, Query, Queryable, RowForm, SortKey, Statement, ValueError, sql};
 use crate::container::Container;
-use crate::document::Stored;
+use crate::document::{DecodeError, Stored};
 
 /// A search: the documents of a query with the best scores. A client executes it.
 #[derive(Clone, Debug)]

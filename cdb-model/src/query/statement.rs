@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::ValueError;
 use super::groups::AggregateKind;
-use crate::codec_error::DecodeError;
 use crate::container::Container;
+use crate::document::DecodeError;
 use crate::shape::Direction;
 use crate::value::PartitionKey;
 

@@ -4,8 +4,7 @@ use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use super::filter::{Filter, Filterable, Operand};
 use super::predicate::{Predicate, TextMatch};
-use crate::document::Document;
-use crate::path::Path;
+use crate::document::{Document, Path};
 use crate::value::Scalar;
 
 /// A string or an optional string.

@@ -8,11 +8,11 @@ use std::marker::PhantomData;
 
 use derive_where::derive_where;
 
-use crate::codec_error::EncodeError;
-use crate::etag::ETag;
-use crate::partition::KnownPartition;
+use super::error::EncodeError;
+use super::etag::ETag;
+use super::partition::KnownPartition;
+use super::write_mark::WriteMark;
 use crate::value::{IdError, ItemId, PartitionKey};
-use crate::write_mark::WriteMark;
 
 /// The location of a document of type `D`, and the version that an operation requires.
 ///

@@ -6,10 +6,10 @@ use std::ops::Deref;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::codec_error::EncodeError;
-use crate::etag::ETag;
-use crate::operation::{Address, Create, Delete, Replace, Upsert};
-use crate::partition::Partition;
+use super::crud::{Address, Create, Delete, Replace, Upsert};
+use super::error::EncodeError;
+use super::etag::ETag;
+use super::partition::Partition;
 use crate::shape::DocumentShape;
 use crate::value::{IdError, ItemId, PartitionKey, Timestamp, numbers};
 
