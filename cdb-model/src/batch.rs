@@ -13,8 +13,8 @@ use crate::container::{Container, Extends, MemberOf};
 use crate::document::Partition as _;
 use crate::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 use crate::prepare::{Operation, OperationError};
+use crate::stored::TimeSlots;
 use crate::value::{IdError, ItemId, PartitionKey, Timestamp};
-use crate::write_times::TimeSlots;
 
 /// Why an operation was not added to a batch. The batch is unchanged.
 #[derive(Debug, thiserror::Error)]

@@ -5,8 +5,8 @@ use serde_json::value::RawValue;
 
 use crate::document::ETag;
 use crate::patch::{PatchBody, PatchOperation};
+use crate::stored::TimeSlots;
 use crate::value::{ItemId, Timestamp};
-use crate::write_times::TimeSlots;
 
 /// One operation in the service's form.
 #[derive(Clone, Debug, Serialize)]

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::evolution::UnknownFields;
 use crate::shape::AbsentValue;
+use crate::stored::UnknownFields;
 use crate::value::numbers;
 
 pub use core::clone::Clone;
@@ -23,7 +23,6 @@ pub use std::vec;
 pub use core::marker::PhantomData;
 pub use derive_where;
 
-pub use crate::codec::decode_fields;
 pub use crate::conflict::{
     Place, check_computed, check_discriminator, check_ids, check_indexing, check_partition_key,
     check_search, check_ttl, check_type, check_unique, flattened_key,
@@ -46,6 +45,7 @@ pub use crate::shape::{
     VectorElement, VectorIndexKind, VectorShape,
 };
 pub use crate::soft_delete::{DeletionPath, SoftDelete};
+pub use crate::stored::decode_fields;
 pub use crate::value::{
     IdCodec, IdError, IdPart, IdParts, ItemId, Ordered, PartitionKey, PartitionKeyFields,
     PartitionKeyPart, PartitionKeyValue, Scalar, Timestamp, format_id, id_codec,

@@ -64,12 +64,9 @@ pub mod __private;
 mod batch;
 mod batch_operation;
 mod bulk;
-mod codec;
 mod conflict;
 mod container;
-mod content;
 mod document;
-mod evolution;
 mod lease;
 pub mod limits;
 mod patch;
@@ -80,30 +77,24 @@ mod prepare;
 mod query;
 mod shape;
 mod soft_delete;
+mod stored;
 mod target;
-mod unreadable;
-pub mod upcast;
-mod upgrade;
 mod value;
-mod write_times;
 
 pub use batch::{Batch, BatchError, OperationIndex};
 pub use batch_operation::BatchOperation;
 pub use bulk::BulkBatch;
 #[cfg(feature = "derive")]
 pub use cdb_derive::{Container, Document, PartitionKeyFields, Projection, Scalar, sql};
-pub use codec::{Encoded, decode, decode_any, encode};
 pub use container::{
     Container, ContainerDefinition, DefaultTtl, Extends, LimitExceeded, MemberOf,
     PartitionKeyDefinition, PartitionKeyKind, UniqueKey, UniqueKeyPolicy,
 };
-pub use content::is_same;
 pub use document::{
     Address, BatchPartition, Computed, Create, DecodeError, Delete, Document, DocumentKey, ETag,
     Embedding, EncodeError, FieldCodec, Fixed, FullText, Indexed, KnownPartition, Partition,
     Patchable, Path, Read, Replace, Stored, Unindexed, Upsert, WriteMark,
 };
-pub use evolution::UnknownFields;
 pub use lease::{Leasable, Lease, LeasePaths};
 pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
 pub use patch_entry::EntryPath;
@@ -127,11 +118,13 @@ pub use shape::{
     UpcastError, VectorDistance, VectorElement, VectorIndexKind, VectorShape,
 };
 pub use soft_delete::{DeletionPath, SoftDelete};
+pub use stored::{
+    Encoded, Location, RowByRow, UnknownFields, Unreadable, Upgraded, decode, decode_any, encode,
+    is_same, partition_key_of, upcast, upgrade,
+};
 #[doc(hidden)]
 pub use target::Identity;
 pub use target::Target;
-pub use unreadable::{Location, RowByRow, Unreadable, partition_key_of};
-pub use upgrade::{Upgraded, upgrade};
 pub use value::{
     AnyPartitionKey, IdError, IdPart, ItemId, KeyTooLong, Ordered, PartitionKey,
     PartitionKeyFields, PartitionKeyPart, PartitionKeyValue, SEPARATORS, Scalar, SortableForm,

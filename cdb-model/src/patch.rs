@@ -10,10 +10,10 @@ use derive_where::derive_where;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::codec::is_ttl;
 use crate::document::{Address, Document, ETag, Partition, Patchable, Path, Stored};
 use crate::limits::{MAX_PATCH_OPERATIONS, MAX_TTL_SECONDS};
 use crate::query::{Filter, Operand, ValueError, patch_condition};
+use crate::stored::is_ttl;
 use crate::target::Target;
 use crate::value::{Timestamp, numbers};
 

@@ -1,15 +1,14 @@
 //! Operations in the form that a container stores.
 
 use crate::batch_operation::BatchOperation;
-use crate::codec::Encoded;
 use crate::container::{Container, MemberOf};
 use crate::document::{
     Address, Create, Delete, Document, ETag, EncodeError, Partition, Read, Replace, Upsert,
     WholeDocument,
 };
 use crate::patch::{Patch, PatchError};
+use crate::stored::{Encoded, LATER, TimeSlots};
 use crate::value::{IdError, ItemId, PartitionKey, Timestamp};
-use crate::write_times::{LATER, TimeSlots};
 
 /// Why an operation cannot be sent.
 #[derive(Clone, Debug, thiserror::Error)]

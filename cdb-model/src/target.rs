@@ -4,7 +4,7 @@ use crate::document::{
     Address, Create, Delete, Document, DocumentKey, EncodeError, Partition, Read, Replace, Stored,
     Upsert, WholeDocument, WriteMark,
 };
-use crate::unreadable::Location;
+use crate::stored::Location;
 use crate::value::{ItemId, PartitionKey};
 
 /// What names one document: a reference to its key, to what was read, or to an [`Address`].

@@ -11,9 +11,9 @@ use super::fragment::Fragment;
 use super::groups::{AggregateKind, AggregateTerm};
 use super::sql::Projection;
 use super::{Fetch, QueriedIn, Queryable, RowForm, SingleRow, Statement, ValueError};
-use crate::codec::decode_value;
 use crate::container::Container;
 use crate::document::{DecodeError, Document, Path};
+use crate::stored::decode_value;
 use crate::value::{Ordered, Scalar};
 
 /// An aggregate over documents of `T` with a value of type `R`, such as `Order::TOTAL_CENTS.sum()`.

@@ -14,9 +14,9 @@ use super::sql::{self, Projection, QueryParts};
 use super::{
     Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement, ValueError,
 };
-use crate::codec::decode_value;
 use crate::container::Container;
 use crate::document::{DecodeError, Path, Stored};
+use crate::stored::decode_value;
 use crate::value::PartitionKey;
 
 /// A query for documents of `T`: a document type, or a container for all of its types.

@@ -19,10 +19,10 @@ use super::{
     Array, Explain, Explanation, Fetch, Order, QueriedIn, Queryable, RowForm, Scope, Statement,
     Text, ValueError,
 };
-use crate::codec::decode_value;
 use crate::container::{Container, MemberOf};
 use crate::document::{DecodeError, Document, Path, Stored};
 use crate::policy::IndexingPolicy;
+use crate::stored::decode_value;
 use crate::value::{Ordered, PartitionKey, Scalar, numbers};
 
 /// A statement of [`sql!`](crate::sql) over documents of `T` with rows of type `Row`. It reads all

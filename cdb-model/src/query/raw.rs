@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::ValueError;
 use super::statement::{Fetch, Parameter, RowForm, Scope, Statement};
-use crate::codec::decode_value;
 use crate::container::Container;
 use crate::document::DecodeError;
+use crate::stored::decode_value;
 use crate::value::PartitionKey;
 
 /// A statement that is only known at run time, for tools. Programs use [`sql!`](crate::sql).

@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use serde::de::Error as _;
 use serde_json::{Map, Value};
 
-use crate::codec::SystemProperties;
+use super::codec::SystemProperties;
+use super::evolution::{SERVICE_PROPERTIES, upgraded};
+use super::unreadable::Location;
 use crate::container::Container;
 use crate::document::DecodeError;
-use crate::evolution::{SERVICE_PROPERTIES, upgraded};
-use crate::unreadable::Location;
 
 /// A document in the version of its type, and where it is stored in an older one.
 #[derive(Clone, Debug)]

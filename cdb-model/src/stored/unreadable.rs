@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::codec::SystemProperties;
+use super::codec::SystemProperties;
 use crate::container::Container;
 use crate::document::{DecodeError, Document, ETag, Path};
 use crate::query::{Fetch, Statement, ValueError};

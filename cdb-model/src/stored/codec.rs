@@ -11,14 +11,14 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::evolution::{upgraded, with_version};
+use super::write_times::{TimeSlots, with_times};
 use crate::container::{Container, MemberOf};
 use crate::document::{
     DecodeError, Document, DocumentKey, ETag, EncodeError, MARK, Stored, WriteMark,
 };
-use crate::evolution::{upgraded, with_version};
 use crate::limits::{MAX_DOCUMENT_BYTES, MAX_TTL_SECONDS};
 use crate::value::{ItemId, Timestamp};
-use crate::write_times::{TimeSlots, with_times};
 
 /// A document in its stored form.
 #[derive(Clone, Debug)]
