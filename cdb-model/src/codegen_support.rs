@@ -32,8 +32,7 @@ pub use crate::document::{
     Address, BatchPartition, Computed, DecodeError, Delete, Document, DocumentKey, Embedding,
     FieldCodec, Fixed, FullText, Indexed, Patchable, Path, Stored, Unindexed,
 };
-pub use crate::lease::{Leasable, Lease, LeasePaths};
-pub use crate::patch::Patch;
+pub use crate::operation::{DeletionPath, Leasable, Lease, LeasePaths, Patch, SoftDelete};
 pub use crate::query::{
     AggregateKind, Array, Column, Composite, Documents, Fragment, IndexUse, ProjectedField,
     Projection, QueriedIn, Queryable, Sql, column_of, element, equal, filtered, matched, ordered,
@@ -44,7 +43,6 @@ pub use crate::shape::{
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, VectorDistance,
     VectorElement, VectorIndexKind, VectorShape,
 };
-pub use crate::soft_delete::{DeletionPath, SoftDelete};
 pub use crate::stored::decode_fields;
 pub use crate::value::{
     IdCodec, IdError, IdPart, IdParts, ItemId, Ordered, PartitionKey, PartitionKeyFields,

@@ -61,29 +61,17 @@
 #[doc(hidden)]
 #[path = "codegen_support.rs"]
 pub mod __private;
-mod batch;
-mod batch_operation;
-mod bulk;
 mod conflict;
 mod container;
 mod document;
-mod lease;
 pub mod limits;
-mod patch;
-mod patch_condition;
-mod patch_entry;
+mod operation;
 mod policy;
-mod prepare;
 mod query;
 mod shape;
-mod soft_delete;
 mod stored;
-mod target;
 mod value;
 
-pub use batch::{Batch, BatchError, OperationIndex};
-pub use batch_operation::BatchOperation;
-pub use bulk::BulkBatch;
 #[cfg(feature = "derive")]
 pub use cdb_derive::{Container, Document, PartitionKeyFields, Projection, Scalar, sql};
 pub use container::{
@@ -95,15 +83,18 @@ pub use document::{
     Embedding, EncodeError, FieldCodec, Fixed, FullText, Indexed, KnownPartition, Partition,
     Patchable, Path, Read, Replace, Stored, Unindexed, Upsert, WriteMark,
 };
-pub use lease::{Leasable, Lease, LeasePaths};
-pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
-pub use patch_entry::EntryPath;
+#[doc(hidden)]
+pub use operation::Identity;
+pub use operation::{
+    Batch, BatchError, BatchOperation, BulkBatch, Changeable, Counter, DeletionPath, EntryPath,
+    Leasable, Lease, LeasePaths, Operation, OperationError, OperationIndex, Patch, PatchBody,
+    PatchError, PatchOperation, PreparedOperation, SoftDelete, Target,
+};
 pub use policy::{
     CompositeIndexPath, ComputedProperty, ExcludedPath, FullTextIndex, FullTextPath,
     FullTextPolicy, IncludedPath, IndexingMode, IndexingPolicy, PolicyDifference, VectorEmbedding,
     VectorEmbeddingPolicy, VectorIndex,
 };
-pub use prepare::{Operation, OperationError, PreparedOperation};
 pub use query::{
     Aggregate, AggregateKind, AggregateQuery, Aggregates, Array, Composite, CriteriaError,
     Criterion, Documents, Explain, Explanation, Fetch, Filter, Filterable, GroupKeys, GroupQuery,
@@ -117,14 +108,10 @@ pub use shape::{
     DocumentShape, ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast,
     UpcastError, VectorDistance, VectorElement, VectorIndexKind, VectorShape,
 };
-pub use soft_delete::{DeletionPath, SoftDelete};
 pub use stored::{
     Encoded, Location, RowByRow, UnknownFields, Unreadable, Upgraded, decode, decode_any, encode,
     is_same, partition_key_of, upcast, upgrade,
 };
-#[doc(hidden)]
-pub use target::Identity;
-pub use target::Target;
 pub use value::{
     AnyPartitionKey, IdError, IdPart, ItemId, KeyTooLong, Ordered, PartitionKey,
     PartitionKeyFields, PartitionKeyPart, PartitionKeyValue, SEPARATORS, Scalar, SortableForm,

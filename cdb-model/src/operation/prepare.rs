@@ -1,12 +1,12 @@
 //! Operations in the form that a container stores.
 
-use crate::batch_operation::BatchOperation;
+use super::batch_operation::BatchOperation;
+use super::patch::{Patch, PatchError};
 use crate::container::{Container, MemberOf};
 use crate::document::{
     Address, Create, Delete, Document, ETag, EncodeError, Partition, Read, Replace, Upsert,
     WholeDocument,
 };
-use crate::patch::{Patch, PatchError};
 use crate::stored::{Encoded, LATER, TimeSlots};
 use crate::value::{IdError, ItemId, PartitionKey, Timestamp};
 

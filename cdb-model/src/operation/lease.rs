@@ -11,8 +11,8 @@ use std::marker::PhantomData;
 use derive_where::derive_where;
 use serde::{Deserialize, Serialize};
 
+use super::patch::Patch;
 use crate::document::{Document, Indexed, Patchable, Path, Unindexed};
-use crate::patch::Patch;
 use crate::query::Filter;
 use crate::value::Timestamp;
 

@@ -1,7 +1,7 @@
 //! Soft deletion: a document that is marked as deleted, and that queries do not return.
 
+use super::patch::Patch;
 use crate::document::{Document, Indexed, Patchable, Path};
-use crate::patch::Patch;
 use crate::value::Timestamp;
 
 /// The path of the time of a soft deletion.

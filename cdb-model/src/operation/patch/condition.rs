@@ -1,8 +1,8 @@
 //! Conditions of patches on any scalar path: the service checks them on the addressed document, so they
 //! need no index.
 
+use super::changes::Patch;
 use crate::document::{Document, Path};
-use crate::patch::Patch;
 use crate::query::{Comparison, Operand};
 use crate::value::{Ordered, Scalar};
 

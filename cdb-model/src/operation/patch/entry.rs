@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 
 use derive_where::derive_where;
 
+use super::changes::{Changeable, Counter, Patch, PatchOperation};
 use crate::document::{Document, Path};
-use crate::patch::{Changeable, Counter, Patch, PatchOperation};
 use crate::query::{Comparison, Filter, Operand, Predicate, ValueError};
 use crate::value::{Ordered, Scalar, numbers};
 

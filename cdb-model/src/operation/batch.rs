@@ -8,11 +8,11 @@ use std::marker::PhantomData;
 
 use derive_where::derive_where;
 
-use crate::batch_operation::BatchOperation;
+use super::batch_operation::BatchOperation;
+use super::prepare::{Operation, OperationError};
 use crate::container::{Container, Extends, MemberOf};
 use crate::document::Partition as _;
 use crate::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
-use crate::prepare::{Operation, OperationError};
 use crate::stored::TimeSlots;
 use crate::value::{IdError, ItemId, PartitionKey, Timestamp};
 

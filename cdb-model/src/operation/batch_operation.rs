@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::patch::{PatchBody, PatchOperation};
 use crate::document::ETag;
-use crate::patch::{PatchBody, PatchOperation};
 use crate::stored::TimeSlots;
 use crate::value::{ItemId, Timestamp};
 

@@ -5,10 +5,10 @@ use std::marker::PhantomData;
 
 use derive_where::derive_where;
 
-use crate::batch::{BatchError, OperationIndex};
+use super::batch::{BatchError, OperationIndex};
+use super::prepare::{Operation, PreparedOperation};
 use crate::container::{Container, MemberOf};
 use crate::document::KnownPartition;
-use crate::prepare::{Operation, PreparedOperation};
 use crate::value::Timestamp;
 
 /// Independent operations on any partitions, in any number. Each succeeds or fails alone.
