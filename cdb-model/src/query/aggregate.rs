@@ -8,8 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::builder::Query;
 use super::fragment::Fragment;
-use super::groups::{AggregateKind, AggregateTerm};
-use super::sql::Projection;
+use super::sql::{AggregateKind, AggregateTerm, Projection};
 use super::{Fetch, QueriedIn, Queryable, RowForm, SingleRow, Statement, ValueError};
 use crate::container::Container;
 use crate::document::{DecodeError, Document, Path};

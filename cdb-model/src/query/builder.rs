@@ -7,10 +7,9 @@ use serde::de::DeserializeOwned;
 
 use super::conditions::{live_condition, type_condition};
 use super::fragment::Fragment;
-use super::order::{OrderTerm, SortTarget};
 use super::predicate::Predicate;
 use super::projection::Projection as FieldProjection;
-use super::sql::{self, Projection, QueryParts};
+use super::sql::{self, OrderTerm, Projection, QueryParts, SortTarget};
 use super::{
     Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement, ValueError,
 };

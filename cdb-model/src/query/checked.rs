@@ -12,9 +12,8 @@ use super::aggregate::{Summand, argument};
 use super::builder::Query;
 use super::filter::{Filter, Filterable, Operand};
 use super::fragment::Fragment;
-use super::groups::{AggregateKind, AggregateTerm};
 use super::predicate::{IndexUse, Predicate};
-use super::sql::Projection;
+use super::sql::{AggregateKind, AggregateTerm, Projection};
 use super::{
     Array, Explain, Explanation, Fetch, Order, QueriedIn, Queryable, RowForm, Scope, Statement,
     Text, ValueError,

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::absent::completed;
-use super::order::{OrderTerm, SortTarget};
 use super::predicate::{Comparison, Predicate, TextMatch};
+use super::sql::{OrderTerm, SortTarget};
 use super::{Filter, Order};
 use crate::document::Document;
 use crate::shape::{Direction, FieldIndexing, FieldShape};

@@ -13,10 +13,10 @@ use std::fmt;
 
 use super::builder::Query;
 use super::fragment::Fragment;
-use super::order::OrderTerm;
 use super::predicate::{Comparison, IndexUse, Predicate, TextMatch};
+use super::sql::{OrderTerm, readable};
 use super::statement::Scope;
-use super::{Fetch, QueriedIn, readable};
+use super::{Fetch, QueriedIn};
 use crate::container::Container;
 use crate::policy::{CompositeIndexPath, IndexingPolicy, policy_path};
 use crate::shape::Direction;

@@ -9,8 +9,8 @@ use std::fmt;
 use serde_json::Value;
 
 use super::explain::{Explanation, explain};
-use super::order::OrderTerm;
 use super::predicate::{Comparison, Predicate};
+use super::sql::OrderTerm;
 use crate::container::Container;
 use crate::policy::IndexingPolicy;
 use crate::shape::{CompositeShape, CompositeTarget, DocumentShape, FieldIndexing, FieldShape};

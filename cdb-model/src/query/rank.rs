@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::filter::Operand;
 use super::predicate::{FullTextMatch, Predicate};
+use super::sql::{RankTerm, Score};
 use super::{Filter, Text, ValueError};
 use crate::document::{Document, Embedding, FullText, Path};
 use crate::shape::{Direction, VectorDistance};
@@ -45,40 +46,6 @@ use crate::shape::{Direction, VectorDistance};
 pub struct Rank<D> {
     pub(super) terms: Vec<RankTerm>,
     marker: PhantomData<fn() -> D>,
-}
-
-/// One score.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RankTerm {
-    pub(crate) pointer: &'static str,
-    pub(crate) score: Score,
-    /// The weight in a fusion.
-    pub(crate) weight: Option<f64>,
-    pub(super) direction: Direction,
-    /// A vector that cannot be searched for.
-    invalid: Option<ValueError>,
-}
-
-impl RankTerm {
-    /// Returns why the score cannot be computed.
-    pub(super) fn error(&self) -> Option<ValueError> {
-        let has_weight = self.weight.is_none_or(f64::is_finite);
-        self.invalid.clone().or_else(|| {
-            (!has_weight).then(|| ValueError {
-                path: self.pointer,
-                reason: "its weight is not finite".to_owned(),
-            })
-        })
-    }
-}
-
-/// How a document is scored.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Score {
-    /// By the distance of its vector to this one.
-    Distance(Value),
-    /// By the frequency of these words and phrases (BM25).
-    Words(Vec<String>),
 }
 
 impl<D> Rank<D> {

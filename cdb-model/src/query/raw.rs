@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::ValueError;
-use super::statement::{Fetch, Parameter, RowForm, Scope, Statement};
+use super::sql::Parameter;
+use super::statement::{Fetch, RowForm, Scope, Statement};
 use crate::container::Container;
 use crate::document::DecodeError;
 use crate::stored::decode_value;

@@ -1,7 +1,8 @@
 //! Searches: the documents of a query with the best scores.
 
-use super::rank::{Rank, RankTerm, Score};
-use super::{QueriedIn, Query, Queryable, RowForm, SortKey, Statement, ValueError, sql};
+use super::rank::Rank;
+use super::sql::{self, RankTerm, Score};
+use super::{QueriedIn, Query, Queryable, RowForm, SortKey, Statement, ValueError};
 use crate::container::Container;
 use crate::document::{DecodeError, Stored};
 

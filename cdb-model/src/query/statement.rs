@@ -1,10 +1,8 @@
 //! Statements: SQL text with parameters, and the facts that a client needs to execute it without
 //! parsing the SQL.
 
-use serde::Serialize;
-
 use super::ValueError;
-use super::groups::AggregateKind;
+use super::sql::{AggregateKind, Parameter};
 use crate::container::Container;
 use crate::document::DecodeError;
 use crate::shape::Direction;
@@ -19,15 +17,6 @@ pub enum Scope {
     Prefix(PartitionKey),
     /// All physical partitions: the client queries each and merges the results.
     AllPartitions,
-}
-
-/// A query parameter in the service's form.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Parameter {
-    /// `@p0`, `@p1`, …
-    pub name: String,
-    /// The value, which is never part of the SQL text.
-    pub value: serde_json::Value,
 }
 
 /// One key of a merge across physical partitions.

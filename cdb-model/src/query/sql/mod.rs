@@ -4,20 +4,27 @@
 //! parameters, so its values are JSON literals, in which every quotation mark and backslash is
 //! escaped.
 
+mod aggregate;
 mod expression;
+mod order;
+mod parameter;
 mod parts;
+mod score;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 use std::fmt::Write as _;
 
+pub use self::aggregate::AggregateKind;
+pub(crate) use self::aggregate::AggregateTerm;
 pub(crate) use self::expression::computed_query;
+pub(crate) use self::order::{OrderTerm, SortTarget};
+pub use self::parameter::Parameter;
 pub(crate) use self::parts::{Projection, QueryParts};
+pub(crate) use self::score::{RankTerm, Score};
 use self::writer::{Values, Writer};
 use super::predicate::Predicate;
-use super::rank::{RankTerm, Score};
-use super::statement::Parameter;
 use super::value_error::ValueError;
 use crate::shape::Direction;
 

@@ -1,8 +1,8 @@
 //! The parts of a query.
 
+use super::aggregate::AggregateTerm;
+use super::order::OrderTerm;
 use crate::query::fragment::Fragment;
-use crate::query::groups::AggregateTerm;
-use crate::query::order::OrderTerm;
 use crate::query::predicate::Predicate;
 
 /// What a query returns.

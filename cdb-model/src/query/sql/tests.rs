@@ -4,8 +4,6 @@ use serde_json::json;
 
 use super::*;
 use crate::query::fragment::Fragment;
-use crate::query::groups::{AggregateKind, AggregateTerm};
-use crate::query::order::{OrderTerm, SortTarget};
 use crate::query::predicate::Comparison;
 
 fn parts<'a>(projection: &'a Projection, predicate: &'a Predicate) -> QueryParts<'a> {

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::aggregate::{AggregateKind, AggregateTerm};
 use super::expression::{path, property};
+use super::order::{OrderTerm, SortTarget};
+use super::parameter::Parameter;
 use super::parts::{Projection, QueryParts};
+use super::score::{RankTerm, Score};
 use crate::query::fragment::{Fragment, Piece};
-use crate::query::groups::{AggregateKind, AggregateTerm};
-use crate::query::order::{OrderTerm, SortTarget};
 use crate::query::predicate::{Comparison, IndexUse, Predicate};
-use crate::query::rank::{RankTerm, Score};
-use crate::query::statement::Parameter;
 use crate::query::value_error::ValueError;
 
 #[derive(Clone, Copy, PartialEq)]
