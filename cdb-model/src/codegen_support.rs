@@ -34,15 +34,16 @@ pub use crate::document::{
 };
 pub use crate::operation::{DeletionPath, Leasable, Lease, LeasePaths, Patch, SoftDelete};
 pub use crate::query::{
-    AggregateKind, Array, Column, Composite, Documents, Fragment, IndexUse, ProjectedField,
-    Projection, QueriedIn, Queryable, Sql, column_of, element, equal, filtered, matched, ordered,
-    ordered_argument, pointer_of, read_any, read_document, summed, untyped,
+    Array, Column, Composite, Documents, ProjectedField, Projection, QueriedIn, Queryable, Sql,
+    column_of, element, equal, filtered, matched, ordered, ordered_argument, pointer_of, read_any,
+    read_document, summed, untyped,
 };
 pub use crate::shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, VectorDistance,
     VectorElement, VectorIndexKind, VectorShape,
 };
+pub use crate::sql::{AggregateKind, Fragment, IndexUse};
 pub use crate::stored::decode_fields;
 pub use crate::value::{
     IdCodec, IdError, IdPart, IdParts, ItemId, Ordered, PartitionKey, PartitionKeyFields,

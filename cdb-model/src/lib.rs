@@ -69,6 +69,7 @@ mod operation;
 mod policy;
 mod query;
 mod shape;
+mod sql;
 mod stored;
 mod value;
 
@@ -96,18 +97,19 @@ pub use policy::{
     VectorEmbeddingPolicy, VectorIndex,
 };
 pub use query::{
-    Aggregate, AggregateKind, AggregateQuery, Aggregates, Array, Composite, CriteriaError,
-    Criterion, Documents, Explain, Explanation, Fetch, Filter, Filterable, GroupKeys, GroupQuery,
-    GroupedQuery, Groups, Hit, KeyLookup, Operand, Operator, Optional, Order, Parameter,
-    Projection, QueriedIn, Query, QueryForm, Queryable, Rank, RawSql, RowForm, Scope, SearchQuery,
-    SearchStatement, Searched, SingleRow, SortCriterion, SortKey, Sql, Statement, Summand, Text,
-    ValueError, ValueQuery, WithVectors, WithWords, compare_values,
+    Aggregate, AggregateQuery, Aggregates, Array, Composite, CriteriaError, Criterion, Documents,
+    Explain, Explanation, Fetch, Filter, Filterable, GroupKeys, GroupQuery, GroupedQuery, Groups,
+    Hit, KeyLookup, Operand, Operator, Optional, Order, Projection, QueriedIn, Query, QueryForm,
+    Queryable, Rank, RawSql, RowForm, Scope, SearchQuery, SearchStatement, Searched, SingleRow,
+    SortCriterion, SortKey, Sql, Statement, Summand, Text, ValueQuery, WithVectors, WithWords,
+    compare_values,
 };
 pub use shape::{
     AbsentValue, CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction,
     DocumentShape, ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast,
     UpcastError, VectorDistance, VectorElement, VectorIndexKind, VectorShape,
 };
+pub use sql::{AggregateKind, Parameter, ValueError};
 pub use stored::{
     Encoded, Location, RowByRow, UnknownFields, Unreadable, Upgraded, decode, decode_any, encode,
     is_same, partition_key_of, upcast, upgrade,

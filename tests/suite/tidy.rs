@@ -159,7 +159,7 @@ fn sql_is_written_in_one_file() {
     .into_iter()
     .flat_map(sources)
     .filter(|(path, text)| {
-        !path.starts_with("cdb-model/src/query/sql/")
+        !path.starts_with("cdb-model/src/sql/")
             && !path.starts_with("cdb-derive/src/sql/")
             && !is_test(path)
             // A tool, whose statements are known only at run time.
@@ -178,7 +178,7 @@ fn sql_is_written_in_one_file() {
     .collect();
     refuse(
         &found,
-        "SQL belongs into cdb-model/src/query/sql, `sql!` or `RawSql`",
+        "SQL belongs into cdb-model/src/sql, `sql!` or `RawSql`",
     );
 }
 

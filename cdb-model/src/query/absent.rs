@@ -10,9 +10,9 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::predicate::{Comparison, Predicate, TextMatch};
 use super::value_order::compare_values;
 use crate::shape::DocumentShape;
+use crate::sql::{Comparison, Predicate, TextMatch};
 
 /// Completes a condition on one path by what holds for null and for a missing path.
 pub(super) fn completed(shape: &DocumentShape, path: &str, condition: Predicate) -> Predicate {

@@ -7,11 +7,10 @@ use derive_where::derive_where;
 use serde::de::DeserializeOwned;
 
 use super::builder::Query;
-use super::fragment::Fragment;
-use super::sql::{AggregateKind, AggregateTerm, Projection};
-use super::{Fetch, QueriedIn, Queryable, RowForm, SingleRow, Statement, ValueError};
+use super::{Fetch, QueriedIn, Queryable, RowForm, SingleRow, Statement};
 use crate::container::Container;
 use crate::document::{DecodeError, Document, Path};
+use crate::sql::{AggregateKind, AggregateTerm, Fragment, Projection, ValueError};
 use crate::stored::decode_value;
 use crate::value::{Ordered, Scalar};
 

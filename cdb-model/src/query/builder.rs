@@ -6,15 +6,13 @@ use derive_where::derive_where;
 use serde::de::DeserializeOwned;
 
 use super::conditions::{live_condition, type_condition};
-use super::fragment::Fragment;
-use super::predicate::Predicate;
 use super::projection::Projection as FieldProjection;
-use super::sql::{self, OrderTerm, Projection, QueryParts, SortTarget};
-use super::{
-    Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement, ValueError,
-};
+use super::{Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement};
 use crate::container::Container;
 use crate::document::{DecodeError, Path, Stored};
+use crate::sql::{
+    self, Fragment, OrderTerm, Predicate, Projection, QueryParts, SortTarget, ValueError,
+};
 use crate::stored::decode_value;
 use crate::value::PartitionKey;
 

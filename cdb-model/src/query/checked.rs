@@ -11,20 +11,20 @@ use serde_json::{Map, Value};
 use super::aggregate::{Summand, argument};
 use super::builder::Query;
 use super::filter::{Filter, Filterable, Operand};
-use super::fragment::Fragment;
-use super::predicate::{IndexUse, Predicate};
-use super::sql::{AggregateKind, AggregateTerm, Projection};
 use super::{
     Array, Explain, Explanation, Fetch, Order, QueriedIn, Queryable, RowForm, Scope, Statement,
-    Text, ValueError,
+    Text,
 };
 use crate::container::{Container, MemberOf};
 use crate::document::{DecodeError, Document, Path, Stored};
 use crate::policy::IndexingPolicy;
+use crate::sql::{
+    AggregateKind, AggregateTerm, Fragment, IndexUse, Predicate, Projection, ValueError,
+};
 use crate::stored::decode_value;
 use crate::value::{Ordered, PartitionKey, Scalar, numbers};
 
-/// A statement of [`sql!`](crate::sql) over documents of `T` with rows of type `Row`. It reads all
+/// A statement of [`sql!`](macro@crate::sql) over documents of `T` with rows of type `Row`. It reads all
 /// partitions unless a method restricts it.
 #[derive_where(Clone, Debug)]
 pub struct Sql<T, Row> {

@@ -2,8 +2,8 @@
 
 use super::Queryable;
 use super::filter::{Filter, is_none};
-use super::predicate::{Comparison, Predicate};
 use crate::shape::DocumentShape;
+use crate::sql::{Comparison, Predicate};
 use crate::value::PartitionKey;
 
 /// Returns the condition that a document is a `T`; none for a container with these types only.

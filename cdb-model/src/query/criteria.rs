@@ -6,11 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::absent::completed;
-use super::predicate::{Comparison, Predicate, TextMatch};
-use super::sql::{OrderTerm, SortTarget};
 use super::{Filter, Order};
 use crate::document::Document;
 use crate::shape::{Direction, FieldIndexing, FieldShape};
+use crate::sql::{Comparison, OrderTerm, Predicate, SortTarget, TextMatch};
 
 /// One condition on a field.
 ///

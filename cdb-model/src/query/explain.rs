@@ -12,14 +12,12 @@
 use std::fmt;
 
 use super::builder::Query;
-use super::fragment::Fragment;
-use super::predicate::{Comparison, IndexUse, Predicate, TextMatch};
-use super::sql::{OrderTerm, readable};
 use super::statement::Scope;
 use super::{Fetch, QueriedIn};
 use crate::container::Container;
 use crate::policy::{CompositeIndexPath, IndexingPolicy, policy_path};
 use crate::shape::Direction;
+use crate::sql::{Comparison, Fragment, IndexUse, OrderTerm, Predicate, TextMatch, readable};
 
 /// The indexes that serve a query.
 #[derive(Clone, Debug, PartialEq, Eq)]

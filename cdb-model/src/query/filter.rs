@@ -8,10 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::absent::{completed, negated};
-use super::predicate::{Comparison, Predicate};
-use super::value_error::ValueError;
 use crate::container::{Container, MemberOf};
 use crate::document::{Document, FullText, Indexed, Path};
+use crate::sql::{Comparison, Predicate, ValueError};
 use crate::value::{Ordered, Scalar, numbers};
 
 /// A condition on documents of `T`: a document type or a container.

@@ -9,11 +9,10 @@ use std::fmt;
 use serde_json::Value;
 
 use super::explain::{Explanation, explain};
-use super::predicate::{Comparison, Predicate};
-use super::sql::OrderTerm;
 use crate::container::Container;
 use crate::policy::IndexingPolicy;
 use crate::shape::{CompositeShape, CompositeTarget, DocumentShape, FieldIndexing, FieldShape};
+use crate::sql::{Comparison, OrderTerm, Predicate};
 
 /// A form of query that a document type declares an index for.
 #[derive(Clone, Debug)]

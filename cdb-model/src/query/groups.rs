@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
-use super::sql::AggregateKind;
 use super::value_order::compare_values;
+use crate::sql::AggregateKind;
 
 /// The groups of a query, merged from partial rows.
 #[derive(Clone, Debug)]

@@ -4,13 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::predicate::Predicate;
-use super::sql::{self, Projection, QueryParts};
 use super::statement::{Fetch, RowForm, Scope, Statement};
-use super::value_error::ValueError;
 use crate::container::Container;
 use crate::document::DecodeError;
 use crate::limits::{MAX_KEYS_PER_QUERY, MAX_QUERY_BYTES, MAX_REQUEST_BYTES};
+use crate::sql::{self, Predicate, Projection, QueryParts, ValueError};
 use crate::value::{ItemId, PartitionKey};
 
 /// A query for documents by id and partition key, as JSON with the properties of the service. Its

@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use derive_where::derive_where;
 
 use super::filter::Filterable;
-use super::sql::OrderTerm;
 use crate::document::{Document, Path};
 use crate::shape::{CompositeShape, CompositeTarget, Direction};
+use crate::sql::OrderTerm;
 use crate::value::Ordered;
 
 /// A sort of documents of `D`.

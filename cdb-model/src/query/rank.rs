@@ -6,11 +6,10 @@ use derive_where::derive_where;
 use serde_json::Value;
 
 use super::filter::Operand;
-use super::predicate::{FullTextMatch, Predicate};
-use super::sql::{RankTerm, Score};
-use super::{Filter, Text, ValueError};
+use super::{Filter, Text};
 use crate::document::{Document, Embedding, FullText, Path};
 use crate::shape::{Direction, VectorDistance};
+use crate::sql::{FullTextMatch, Predicate, RankTerm, Score, ValueError};
 
 /// A score of documents of `D`, by which a search sorts: the distance of a vector, the frequency of
 /// words, or a fusion of several.

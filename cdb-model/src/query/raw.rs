@@ -6,15 +6,14 @@ use derive_where::derive_where;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::ValueError;
-use super::sql::Parameter;
 use super::statement::{Fetch, RowForm, Scope, Statement};
 use crate::container::Container;
 use crate::document::DecodeError;
+use crate::sql::{Parameter, ValueError};
 use crate::stored::decode_value;
 use crate::value::PartitionKey;
 
-/// A statement that is only known at run time, for tools. Programs use [`sql!`](crate::sql).
+/// A statement that is only known at run time, for tools. Programs use [`sql!`](macro@crate::sql).
 ///
 /// Nothing is checked: neither paths nor types nor indexes, and documents of every type match. The
 /// statement is sent as it is, to each physical partition in scope, and the rows of one follow those

@@ -1,10 +1,10 @@
 //! Searches: the documents of a query with the best scores.
 
 use super::rank::Rank;
-use super::sql::{self, RankTerm, Score};
-use super::{QueriedIn, Query, Queryable, RowForm, SortKey, Statement, ValueError};
+use super::{QueriedIn, Query, Queryable, RowForm, SortKey, Statement};
 use crate::container::Container;
 use crate::document::{DecodeError, Stored};
+use crate::sql::{self, RankTerm, Score, ValueError};
 
 /// A search: the documents of a query with the best scores. A client executes it.
 #[derive(Clone, Debug)]

@@ -1,11 +1,10 @@
 //! Statements: SQL text with parameters, and the facts that a client needs to execute it without
 //! parsing the SQL.
 
-use super::ValueError;
-use super::sql::{AggregateKind, Parameter};
 use crate::container::Container;
 use crate::document::DecodeError;
 use crate::shape::Direction;
+use crate::sql::{AggregateKind, Parameter, ValueError};
 use crate::value::PartitionKey;
 
 /// The partitions that a query reads.

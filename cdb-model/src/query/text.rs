@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashSet, VecDeque};
 
 use super::filter::{Filter, Filterable, Operand};
-use super::predicate::{Predicate, TextMatch};
 use crate::document::{Document, Path};
+use crate::sql::{Predicate, TextMatch};
 use crate::value::Scalar;
 
 /// A string or an optional string.

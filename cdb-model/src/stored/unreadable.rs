@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::codec::SystemProperties;
 use crate::container::Container;
 use crate::document::{DecodeError, Document, ETag, Path};
-use crate::query::{Fetch, Statement, ValueError};
+use crate::query::{Fetch, Statement};
+use crate::sql::ValueError;
 use crate::value::{ItemId, PartitionKey, PartitionKeyValue, Timestamp};
 
 /// A query whose rows are `Ok`, or [`Unreadable`] for a row that does not match its type.

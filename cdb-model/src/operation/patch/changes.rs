@@ -13,7 +13,8 @@ use serde_json::Value;
 use crate::document::{Address, Document, ETag, Partition, Patchable, Path, Stored};
 use crate::limits::{MAX_PATCH_OPERATIONS, MAX_TTL_SECONDS};
 use crate::operation::Target;
-use crate::query::{Filter, Operand, ValueError, patch_condition};
+use crate::query::{Filter, Operand};
+use crate::sql::{ValueError, patch_condition};
 use crate::stored::is_ttl;
 use crate::value::{Timestamp, numbers};
 

@@ -3,7 +3,8 @@
 
 use super::changes::Patch;
 use crate::document::{Document, Path};
-use crate::query::{Comparison, Operand};
+use crate::query::Operand;
+use crate::sql::Comparison;
 use crate::value::{Ordered, Scalar};
 
 impl<D: Document, T> Patch<D, T> {

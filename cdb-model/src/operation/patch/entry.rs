@@ -7,7 +7,8 @@ use derive_where::derive_where;
 
 use super::changes::{Changeable, Counter, Patch, PatchOperation};
 use crate::document::{Document, Path};
-use crate::query::{Comparison, Filter, Operand, Predicate, ValueError};
+use crate::query::{Filter, Operand};
+use crate::sql::{Comparison, Predicate, ValueError};
 use crate::value::{Ordered, Scalar, numbers};
 
 /// An entry of a map, such as `Shelf::STOCK.entry("lamp")`. For [patches](Patch) and their conditions.

@@ -1,6 +1,6 @@
 //! Aggregates as data.
 
-use crate::query::fragment::Fragment;
+use super::fragment::Fragment;
 
 /// How the partial values of an aggregate are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

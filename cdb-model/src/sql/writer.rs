@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::aggregate::{AggregateKind, AggregateTerm};
 use super::expression::{path, property};
+use super::fragment::{Fragment, Piece};
 use super::order::{OrderTerm, SortTarget};
 use super::parameter::Parameter;
 use super::parts::{Projection, QueryParts};
+use super::predicate::{Comparison, IndexUse, Predicate};
 use super::score::{RankTerm, Score};
-use crate::query::fragment::{Fragment, Piece};
-use crate::query::predicate::{Comparison, IndexUse, Predicate};
-use crate::query::value_error::ValueError;
+use super::value_error::ValueError;
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Values {

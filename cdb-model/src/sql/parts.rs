@@ -1,9 +1,9 @@
 //! The parts of a query.
 
 use super::aggregate::AggregateTerm;
+use super::fragment::Fragment;
 use super::order::OrderTerm;
-use crate::query::fragment::Fragment;
-use crate::query::predicate::Predicate;
+use super::predicate::Predicate;
 
 /// What a query returns.
 #[derive(Clone, Debug, PartialEq)]

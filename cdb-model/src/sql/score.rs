@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::query::value_error::ValueError;
+use super::value_error::ValueError;
 use crate::shape::Direction;
 
 /// One score.

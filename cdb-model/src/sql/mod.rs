@@ -6,12 +6,15 @@
 
 mod aggregate;
 mod expression;
+mod fragment;
 mod order;
 mod parameter;
 mod parts;
+mod predicate;
 mod score;
 #[cfg(test)]
 mod tests;
+mod value_error;
 mod writer;
 
 use std::fmt::Write as _;
@@ -19,13 +22,15 @@ use std::fmt::Write as _;
 pub use self::aggregate::AggregateKind;
 pub(crate) use self::aggregate::AggregateTerm;
 pub(crate) use self::expression::computed_query;
+pub use self::fragment::Fragment;
 pub(crate) use self::order::{OrderTerm, SortTarget};
 pub use self::parameter::Parameter;
 pub(crate) use self::parts::{Projection, QueryParts};
+pub use self::predicate::IndexUse;
+pub(crate) use self::predicate::{Comparison, FullTextMatch, Predicate, TextMatch};
 pub(crate) use self::score::{RankTerm, Score};
+pub use self::value_error::ValueError;
 use self::writer::{Values, Writer};
-use super::predicate::Predicate;
-use super::value_error::ValueError;
 use crate::shape::Direction;
 
 /// Writes a query.

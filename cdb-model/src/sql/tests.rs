@@ -3,8 +3,6 @@
 use serde_json::json;
 
 use super::*;
-use crate::query::fragment::Fragment;
-use crate::query::predicate::Comparison;
 
 fn parts<'a>(projection: &'a Projection, predicate: &'a Predicate) -> QueryParts<'a> {
     QueryParts {
