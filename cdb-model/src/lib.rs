@@ -100,9 +100,9 @@ pub use query::{
     Aggregate, AggregateQuery, Aggregates, Array, Composite, CriteriaError, Criterion, Documents,
     Explain, Explanation, Fetch, Filter, Filterable, GroupKeys, GroupQuery, GroupedQuery, Groups,
     Hit, KeyLookup, Operand, Operator, Optional, Order, Projection, QueriedIn, Query, QueryForm,
-    Queryable, Rank, RawSql, RowForm, Scope, SearchQuery, SearchStatement, Searched, SingleRow,
-    SortCriterion, SortKey, Sql, Statement, Summand, Text, ValueQuery, WithVectors, WithWords,
-    compare_values,
+    Queryable, Rank, RawSql, RowByRow, RowForm, Scope, SearchQuery, SearchStatement, Searched,
+    SingleRow, SortCriterion, SortKey, Sql, Statement, Summand, Text, ValueQuery, WithVectors,
+    WithWords, compare_values,
 };
 pub use shape::{
     AbsentValue, CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction,
@@ -111,8 +111,8 @@ pub use shape::{
 };
 pub use sql::{AggregateKind, Parameter, ValueError};
 pub use stored::{
-    Encoded, Location, RowByRow, UnknownFields, Unreadable, Upgraded, decode, decode_any, encode,
-    is_same, partition_key_of, upcast, upgrade,
+    Encoded, Location, UnknownFields, Unreadable, Upgraded, decode, decode_any, encode, is_same,
+    partition_key_of, upcast, upgrade,
 };
 pub use value::{
     AnyPartitionKey, IdError, IdPart, ItemId, KeyTooLong, Ordered, PartitionKey,

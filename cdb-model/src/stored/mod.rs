@@ -12,6 +12,6 @@ pub use codec::{Encoded, decode, decode_any, decode_fields, encode};
 pub(crate) use codec::{decode_value, is_ttl};
 pub use content::is_same;
 pub use evolution::UnknownFields;
-pub use unreadable::{Location, RowByRow, Unreadable, partition_key_of};
+pub use unreadable::{Location, Unreadable, partition_key_of};
 pub use upgrade::{Upgraded, upgrade};
 pub(crate) use write_times::{LATER, TimeSlots};

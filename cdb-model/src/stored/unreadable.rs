@@ -10,13 +10,7 @@ use serde_json::Value;
 use super::codec::SystemProperties;
 use crate::container::Container;
 use crate::document::{DecodeError, Document, ETag, Path};
-use crate::query::{Fetch, Statement};
-use crate::sql::ValueError;
 use crate::value::{ItemId, PartitionKey, PartitionKeyValue, Timestamp};
-
-/// A query whose rows are `Ok`, or [`Unreadable`] for a row that does not match its type.
-#[derive(Clone, Debug)]
-pub struct RowByRow<Q>(pub Q);
 
 /// A row that does not match its type.
 #[derive(Debug, thiserror::Error)]
@@ -43,19 +37,6 @@ pub struct Location {
     pub partition_key: PartitionKey,
     /// The version.
     pub etag: ETag,
-}
-
-impl<C: Container, Q: Fetch<C>> Fetch<C> for RowByRow<Q> {
-    type Row = Result<Q::Row, Unreadable>;
-
-    fn statement(&self) -> Result<Statement, ValueError> {
-        self.0.statement()
-    }
-
-    fn read_row(&self, json: &str) -> Result<Self::Row, DecodeError> {
-        let row = self.0.read_row(json);
-        Ok(row.map_err(|reason| Unreadable::new::<C>(json, reason)))
-    }
 }
 
 impl Unreadable {
