@@ -158,6 +158,13 @@ impl ContainerDefinition {
     }
 }
 
+impl IndexingPolicy {
+    /// Returns the policy of container `C`.
+    pub fn of<C: Container>() -> Self {
+        Self::merged(C::DOCUMENTS, C::DISCRIMINATOR, C::DOCUMENTS.len() > 1)
+    }
+}
+
 /// A list of a definition that is longer than the service allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
