@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use derive_where::derive_where;
 use serde::de::DeserializeOwned;
 
-use super::conditions::{live_condition, type_condition};
+use super::condition::{live_condition, type_condition};
 use super::projection::Projection as FieldProjection;
 use super::{Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement};
 use crate::container::Container;

@@ -8,12 +8,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::aggregate::{Summand, argument};
-use super::builder::Query;
-use super::filter::{Filter, Filterable, Operand};
+use super::aggregate::argument;
 use super::{
-    Array, Explain, Explanation, Fetch, Order, QueriedIn, Queryable, RowForm, Scope, Statement,
-    Text,
+    Array, Explain, Explanation, Fetch, Filter, Filterable, Operand, Order, QueriedIn, Query,
+    Queryable, RowForm, Scope, Statement, Summand, Text,
 };
 use crate::container::{Container, MemberOf};
 use crate::document::{DecodeError, Document, Path, Stored};

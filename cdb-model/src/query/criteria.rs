@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::absent::completed;
+use super::condition::completed;
 use super::{Filter, Order};
 use crate::document::Document;
 use crate::shape::{Direction, FieldIndexing, FieldShape};

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use derive_where::derive_where;
 
-use super::filter::Filterable;
+use super::Filterable;
 use crate::document::{Document, Path};
 use crate::shape::{CompositeShape, CompositeTarget, Direction};
 use crate::sql::OrderTerm;

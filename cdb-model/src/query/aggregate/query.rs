@@ -6,10 +6,9 @@ use std::marker::PhantomData;
 use derive_where::derive_where;
 use serde::de::DeserializeOwned;
 
-use super::builder::Query;
-use super::{Fetch, QueriedIn, Queryable, RowForm, SingleRow, Statement};
 use crate::container::Container;
 use crate::document::{DecodeError, Document, Path};
+use crate::query::{Fetch, QueriedIn, Query, Queryable, RowForm, SingleRow, Statement};
 use crate::sql::{AggregateKind, AggregateTerm, Fragment, Projection, ValueError};
 use crate::stored::decode_value;
 use crate::value::{Ordered, Scalar};
@@ -114,7 +113,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
 }
 
 /// Returns the argument of an aggregate, which ignores nulls.
-pub(super) fn argument(path: &'static str, may_be_null: bool) -> Fragment {
+pub(crate) fn argument(path: &'static str, may_be_null: bool) -> Fragment {
     let path = Fragment::new().path(path);
     if may_be_null {
         let is_null = Fragment::new().text("IS_NULL(").then(path.clone());

@@ -6,7 +6,7 @@ use derive_where::derive_where;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::statement::{Fetch, RowForm, Scope, Statement};
+use super::fetch::{Fetch, RowForm, Scope, Statement};
 use crate::container::Container;
 use crate::document::DecodeError;
 use crate::sql::{Parameter, ValueError};

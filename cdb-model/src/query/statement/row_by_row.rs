@@ -1,6 +1,6 @@
 //! Queries whose unreadable rows do not hide the others.
 
-use super::statement::{Fetch, Statement};
+use super::fetch::{Fetch, Statement};
 use crate::container::Container;
 use crate::document::DecodeError;
 use crate::sql::ValueError;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::statement::{Fetch, RowForm, Scope, Statement};
+use super::fetch::{Fetch, RowForm, Scope, Statement};
 use crate::container::Container;
 use crate::document::DecodeError;
 use crate::limits::{MAX_KEYS_PER_QUERY, MAX_QUERY_BYTES, MAX_REQUEST_BYTES};

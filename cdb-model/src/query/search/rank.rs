@@ -5,9 +5,8 @@ use std::marker::PhantomData;
 use derive_where::derive_where;
 use serde_json::Value;
 
-use super::filter::Operand;
-use super::{Filter, Text};
 use crate::document::{Document, Embedding, FullText, Path};
+use crate::query::{Filter, Operand, Text};
 use crate::shape::{Direction, VectorDistance};
 use crate::sql::{FullTextMatch, Predicate, RankTerm, Score, ValueError};
 

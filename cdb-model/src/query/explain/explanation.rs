@@ -11,11 +11,9 @@
 
 use std::fmt;
 
-use super::builder::Query;
-use super::statement::Scope;
-use super::{Fetch, QueriedIn};
 use crate::container::Container;
 use crate::policy::{CompositeIndexPath, IndexingPolicy, policy_path};
+use crate::query::{Fetch, QueriedIn, Query, Scope};
 use crate::shape::Direction;
 use crate::sql::{Comparison, Fragment, IndexUse, OrderTerm, Predicate, TextMatch, readable};
 

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::explain::{Explanation, explain};
+use super::explanation::{Explanation, explain};
 use crate::container::Container;
 use crate::policy::IndexingPolicy;
 use crate::shape::{CompositeShape, CompositeTarget, DocumentShape, FieldIndexing, FieldShape};

@@ -1,9 +1,9 @@
 //! Searches: the documents of a query with the best scores.
 
 use super::rank::Rank;
-use super::{QueriedIn, Query, Queryable, RowForm, SortKey, Statement};
 use crate::container::Container;
 use crate::document::{DecodeError, Stored};
+use crate::query::{QueriedIn, Query, Queryable, RowForm, SortKey, Statement};
 use crate::sql::{self, RankTerm, Score, ValueError};
 
 /// A search: the documents of a query with the best scores. A client executes it.

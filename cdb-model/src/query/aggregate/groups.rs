@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
-use super::value_order::compare_values;
+use crate::query::compare_values;
 use crate::sql::AggregateKind;
 
 /// The groups of a query, merged from partial rows.

@@ -1,13 +1,13 @@
 //! Conditions that the crate adds to queries: of types, soft deletion and partition keys.
 
-use super::Queryable;
 use super::filter::{Filter, is_none};
+use crate::query::Queryable;
 use crate::shape::DocumentShape;
 use crate::sql::{Comparison, Predicate};
 use crate::value::PartitionKey;
 
 /// Returns the condition that a document is a `T`; none for a container with these types only.
-pub(super) fn type_condition<T: Queryable>() -> Predicate {
+pub(crate) fn type_condition<T: Queryable>() -> Predicate {
     let is_type = |shape: &&DocumentShape| Predicate::IsType(shape.discriminator);
     match (T::IS_PARTIAL, T::SHAPES) {
         (false, _) => Predicate::All,
@@ -17,7 +17,7 @@ pub(super) fn type_condition<T: Queryable>() -> Predicate {
 }
 
 /// Returns the condition that excludes soft-deleted documents.
-pub(super) fn live_condition<T: Queryable>() -> Predicate {
+pub(crate) fn live_condition<T: Queryable>() -> Predicate {
     let conditions = T::SHAPES.iter().filter_map(|shape| {
         let mut allowed = is_none(shape.soft_delete?);
         if T::SHAPES.len() > 1 || !T::IS_PARTIAL {
@@ -31,7 +31,7 @@ pub(super) fn live_condition<T: Queryable>() -> Predicate {
 
 impl PartitionKey {
     /// Returns a condition for each level, at these paths.
-    pub(super) fn conditions<'a>(
+    pub(crate) fn conditions<'a>(
         &'a self,
         paths: &'a [&'a str],
     ) -> impl Iterator<Item = Predicate> + 'a {

@@ -15,7 +15,7 @@ use crate::shape::DocumentShape;
 use crate::sql::{Comparison, Predicate, TextMatch};
 
 /// Completes a condition on one path by what holds for null and for a missing path.
-pub(super) fn completed(shape: &DocumentShape, path: &str, condition: Predicate) -> Predicate {
+pub(crate) fn completed(shape: &DocumentShape, path: &str, condition: Predicate) -> Predicate {
     let mut fields = shape.fields.iter();
     let field = fields.find(|field| field.path.trim_end_matches("/[]") == path);
     let absent = field.and_then(|field| field.absent);
