@@ -43,11 +43,11 @@ probes! {
     required partitions::bulk "Does a bulk execute each operation, and name the failed one?"
         "cdb-client/src/container/bulk.rs";
     required partitions::aggregates "Are count, sum, minimum, maximum and average right over several partitions?"
-        "cdb-model/src/query/groups.rs", "cdb-client/src/container/row.rs";
+        "cdb-model/src/query/aggregate/groups.rs", "cdb-client/src/container/row.rs";
     required partitions::group_by "Is GROUP BY right over several partitions?"
-        "cdb-model/src/query/groups.rs";
+        "cdb-model/src/query/aggregate/groups.rs";
     required partitions::distinct "Is DISTINCT right over several partitions?"
-        "cdb-model/src/query/aggregate.rs";
+        "cdb-model/src/query/aggregate/query.rs";
     required partitions::read_many "Are documents read by many keys over several partitions?"
         "cdb-client/src/container/read_many.rs";
     required partitions::order "Does a query of one physical partition sort by a composite index?"
@@ -67,25 +67,25 @@ probes! {
     required batches::size "Is a batch below 2 MB written, and one above refused as a whole?"
         "cdb-model/src/limits.rs", "provider/src/turn/commit/plan.rs";
     measured patches::incr "Does `incr` of a missing path create it?"
-        "cdb-model/src/patch.rs";
+        "cdb-model/src/operation/patch/changes.rs";
     required patches::ten_changes "May a patch have 10 changes?"
         "cdb-model/src/limits.rs";
     measured patches::eleven_changes "Are 11 changes refused?"
         "cdb-model/src/limits.rs";
     required patches::time_condition "Does a condition on a time decide a patch?"
-        "cdb-model/src/lease.rs", "cdb-coordination/src/lease/lock.rs";
+        "cdb-model/src/operation/lease.rs", "cdb-coordination/src/lease/lock.rs";
     required patches::hot_document "How many patches a second does one document take, and does each count once?"
         "provider/src/queue/limits/protocol/patches.rs";
     required ids::separators "Can ids contain `: | ; , ~`?"
-        "cdb-model/src/id.rs";
+        "cdb-model/src/value/id.rs";
     required ids::other_scripts "Can ids contain other scripts and emoji?"
-        "cdb-model/src/id.rs", "cdb-client/src/resource.rs";
+        "cdb-model/src/value/id.rs", "cdb-client/src/resource.rs";
     required ids::keys_of_other_scripts "Can partition keys contain other scripts and emoji?"
-        "cdb-model/src/partition_key.rs", "cdb-client/src/epk.rs";
+        "cdb-model/src/value/partition_key.rs", "cdb-client/src/epk.rs";
     required ids::keys_with_control_characters "Can partition keys contain control characters?"
-        "cdb-model/src/partition_key.rs";
+        "cdb-model/src/value/partition_key.rs";
     measured ids::control_characters "Can ids contain control characters?"
-        "cdb-model/src/id.rs";
+        "cdb-model/src/value/id.rs";
     required feed::from_beginning "Does the change feed from the beginning return all documents in order?"
         "cdb-client/src/container/feed.rs", "cdb-coordination/src/change_feed/reader.rs";
     required feed::from_now "Does the change feed from now return later changes only?"
@@ -119,7 +119,7 @@ probes! {
     required account::consistency "Is the default consistency Session or stronger?"
         "cdb-client/src/session_token.rs", "cdb-client/src/container/opening_checks.rs";
     measured ids::large_integers "Are integers above 2^53 rounded?"
-        "cdb-model/src/numbers.rs";
+        "cdb-model/src/value/numbers.rs";
     required writes::expiry "Does a document expire by its `ttl`?"
         "provider/src/stored/documents/queue_item.rs", "provider/src/stored/documents/chunk.rs";
     measured region::hub "Is a read answered that has the header of the hub region and `LatestCommitted`?"

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::graph::{Modules, entry};
 
 /// The entries of each `src` from top to bottom. A reader keeps a dozen in mind.
-const LAYERS: [(&str, &[&str]); 4] = [
+const LAYERS: [(&str, &[&str]); 5] = [
     (
         "cdb-coordination",
         &[
@@ -37,6 +37,24 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "sql",
             "output",
             "input",
+        ],
+    ),
+    (
+        "cdb-model",
+        &[
+            "lib",
+            "codegen_support",
+            "conflict",
+            "operation",
+            "query",
+            "stored",
+            "container",
+            "policy",
+            "sql",
+            "document",
+            "value",
+            "shape",
+            "limits",
         ],
     ),
     (
