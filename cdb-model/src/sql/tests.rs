@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::shape::Direction;
 
 fn parts<'a>(projection: &'a Projection, predicate: &'a Predicate) -> QueryParts<'a> {
     QueryParts {
