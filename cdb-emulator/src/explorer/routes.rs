@@ -3,10 +3,8 @@
 use http::Method;
 
 use super::{document, query, tree};
-use crate::error::ServiceError;
-use crate::request::Request;
-use crate::response::Response;
-use crate::server_state::ServerState;
+use crate::protocol::{Request, Response, ServiceError};
+use crate::server::state::ServerState;
 
 /// The page may load content of this server only, and other pages may not frame it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \

@@ -11,8 +11,8 @@ use super::effect::Effect;
 use super::latency::Latency;
 use super::random::Random;
 use super::target::Target;
-use crate::clock::Clock;
-use crate::settings::Settings;
+use crate::account::Settings;
+use crate::time::Clock;
 
 /// All faults of a server.
 #[derive(Debug)]
@@ -241,8 +241,8 @@ impl ActiveFault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::OperationKind::{self, Batch, Metadata, Query, Read};
-    use crate::route::ContainerName;
+    use crate::account::OperationKind::{self, Batch, Metadata, Query, Read};
+    use crate::protocol::ContainerName;
 
     fn faults(list: impl IntoIterator<Item = Fault>) -> Faults {
         let faults = Faults::new(Clock::machine());

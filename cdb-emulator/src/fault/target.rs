@@ -1,7 +1,7 @@
 //! What a request reaches, as far as faults distinguish it.
 
-use crate::observe::OperationKind;
-use crate::route::ContainerName;
+use crate::account::OperationKind;
+use crate::protocol::ContainerName;
 
 /// The target of a request.
 #[derive(Clone, Debug)]

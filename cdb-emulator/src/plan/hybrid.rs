@@ -9,7 +9,7 @@
 use serde_json::{Value, json};
 
 use super::rewrite::{Bounds, cut, fresh_or_resumed, items, object, payload, verbatim};
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 use crate::sql::ast::{Binary, Expr, OrderItem, Projection, Select};
 use crate::sql::{self, Aggregate};
 

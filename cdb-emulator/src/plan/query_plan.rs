@@ -8,10 +8,10 @@ use super::allowed::check_gateway;
 use super::hybrid::Hybrid;
 use super::key_ranges::KeyRanges;
 use super::rewrite::{Bounds, cut, folded, sorted};
-use crate::epk::Version;
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 use crate::sql::ast::{Expr, Projection, Select};
 use crate::sql::{self, Aggregate, rows};
+use crate::store::partitions::epk::Version;
 
 /// What a plan for a client depends on.
 #[derive(Clone, Copy, Debug)]

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::document::names;
 use super::name::name;
 use super::policy;
-use crate::epk::Version;
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 use crate::sql;
+use crate::store::partitions::epk::Version;
 
 /// Maximum number of levels of a hierarchical partition key.
 const MOST_LEVELS: usize = 3;

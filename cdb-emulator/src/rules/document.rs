@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 use crate::sql::value;
 
 /// Maximum size of a request (concepts-limits, "Per-request limits").

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::ast::{Expr, Projection, Select, Source};
 use super::function::{NamedFunction, find};
 use super::parser::parse;
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 use crate::store::Policy;
 
 /// Returns a call of a scalar function by its name in upper case; `None` for an unknown function.

@@ -7,7 +7,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::sqlite::tune;
 use super::{catalog, rebuild};
-use crate::emulator_error::EmulatorError;
+use crate::account::EmulatorError;
 
 /// The schema version that this emulator writes. A change of the tables increments it, and
 /// [`DataDir::open`] then has to migrate older data.
@@ -139,7 +139,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::op::rows_of;
-    use crate::store::columns::PathKeys;
+    use crate::store::index::columns::PathKeys;
     use crate::store::{Connection, Container, Database, Store, StoredDocument};
 
     /// Writes a directory with a container and an index on `/a`, and changes it by SQL as an older

@@ -6,45 +6,39 @@
 //! survives a killed process and a loss of power.
 
 mod catalog;
-mod columns;
 mod container;
 mod data_dir;
-mod documents;
-mod expiry;
-mod history;
-pub(crate) mod indexes;
+mod index;
+mod lanes;
 pub(crate) mod offers;
-pub(crate) mod ranges;
-mod readers;
+pub(crate) mod partitions;
 mod rebuild;
-pub(crate) mod rid;
+mod rows;
 mod savepoint;
 mod sqlite;
-mod statistics;
 pub(crate) mod version;
-mod versions;
-mod write_queue;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use self::data_dir::DataDir;
-use self::readers::{ReadConnection, Readers};
-use self::write_queue::WriteQueue;
-use crate::emulator_error::EmulatorError;
-use crate::error::ServiceError;
+use self::lanes::readers::{ReadConnection, Readers};
+use self::lanes::write_queue::WriteQueue;
+use crate::account::EmulatorError;
+use crate::protocol::ServiceError;
 
 pub(crate) use catalog::Database;
-pub(crate) use columns::{PathKeys, sql_value};
 pub(crate) use container::Container;
-pub(crate) use documents::{Row, RowCondition, Scan, StoredDocument};
-pub(crate) use history::Change;
-pub(crate) use indexes::Policy;
+pub(crate) use index::columns::{PathKeys, sql_value};
+pub(crate) use index::policy::Policy;
+pub(crate) use partitions::ranges::PhysicalRange;
+pub(crate) use rows::documents::{Row, RowCondition, Scan, StoredDocument};
+pub(crate) use rows::history::Change;
+pub(crate) use rows::versions::{remove_versions, reset_versions};
 pub(crate) use rusqlite::Connection;
 pub(crate) use rusqlite::types::Value as SqlValue;
 pub(crate) use savepoint::Savepoint;
-pub(crate) use versions::{remove_versions, reset_versions};
 
 /// The kind of access that a piece of work needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

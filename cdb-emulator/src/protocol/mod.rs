@@ -1,0 +1,13 @@
+//! Requests and responses in the service's form: resources, headers, errors, binary JSON.
+
+pub(crate) mod binary_json;
+mod error;
+mod request;
+mod response;
+pub(crate) mod rid;
+pub(crate) mod route;
+
+pub(crate) use error::ServiceError;
+pub(crate) use request::Request;
+pub(crate) use response::{JSON, Response};
+pub(crate) use route::{ContainerName, Resource, Scripts, flag, header};

@@ -1,0 +1,19 @@
+//! A running emulator: its start and its Rust API, its sockets, and the path of a request from them to
+//! the operations.
+
+mod admin;
+#[cfg(feature = "bin")]
+mod command;
+mod emulator;
+mod execute;
+mod handle;
+mod in_process;
+mod local;
+pub(crate) mod sockets;
+mod start;
+pub(crate) mod state;
+
+#[cfg(feature = "bin")]
+pub use command::EmulatorCommand;
+pub use emulator::Emulator;
+pub use in_process::ConnectionBroken;
