@@ -40,10 +40,11 @@ mod time;
 struct Readme;
 
 pub use account::{
-    Consistency, DataRole, EmulatorError, Failover, IndexBuild, OperationKind, ReplicaLag,
-    RequestLog, Settings, UniqueKeyAnswer,
+    Consistency, DataRole, EmulatorError, Failover, IndexBuild, ReplicaLag, RequestLog, Settings,
+    UniqueKeyAnswer,
 };
 pub use fault::{Effect, Fault, Latency};
+pub use protocol::OperationKind;
 #[cfg(feature = "bin")]
 pub use server::EmulatorCommand;
 pub use server::{ConnectionBroken, Emulator};

@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use http::Method;
 
-use super::request_log::OperationKind;
-use crate::protocol::{Request, Resource, ServiceError};
+use crate::protocol::{OperationKind, Request, Resource, ServiceError};
 use crate::time::Clock;
 
 const WINDOW: Duration = Duration::from_secs(300);

@@ -18,7 +18,7 @@ pub use error::EmulatorError;
 pub use index_build::IndexBuild;
 pub use regions::Failover;
 pub use replicas::ReplicaLag;
-pub use request_log::{OperationKind, RequestLog};
+pub use request_log::RequestLog;
 pub use session::Consistency;
 pub use settings::{Settings, UniqueKeyAnswer};
 

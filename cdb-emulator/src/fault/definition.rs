@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
 use super::target::Target;
-use crate::account::OperationKind;
+use crate::protocol::OperationKind;
 use crate::time::millis;
 
 /// A fault: the operations that it affects, how often, and its effects.

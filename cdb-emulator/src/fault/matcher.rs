@@ -241,8 +241,8 @@ impl ActiveFault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::OperationKind::{self, Batch, Metadata, Query, Read};
     use crate::protocol::ContainerName;
+    use crate::protocol::OperationKind::{self, Batch, Metadata, Query, Read};
 
     fn faults(list: impl IntoIterator<Item = Fault>) -> Faults {
         let faults = Faults::new(Clock::machine());

@@ -23,8 +23,8 @@ use http::Method;
 use self::items::{batch, item, partition_key_delete};
 use self::metadata::{catalog, offers};
 use self::query::{page, query_plan};
-use crate::account::{OperationKind, Service};
-use crate::protocol::{Request, Resource, Response, ServiceError, route};
+use crate::account::Service;
+use crate::protocol::{OperationKind, Request, Resource, Response, ServiceError, route};
 
 /// Executes an authorized request.
 pub(crate) fn dispatch(service: &Service, request: &Request) -> Result<Response, ServiceError> {

@@ -2,10 +2,13 @@
 
 pub(crate) mod binary_json;
 mod error;
+mod operation;
 mod request;
 mod response;
 pub(crate) mod rid;
 pub(crate) mod route;
+
+pub use operation::OperationKind;
 
 pub(crate) use error::ServiceError;
 pub(crate) use request::Request;

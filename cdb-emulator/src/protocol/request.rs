@@ -5,8 +5,9 @@ use http::{HeaderMap, Method};
 use serde::de::DeserializeOwned;
 
 use super::error::ServiceError;
+use super::operation::OperationKind;
 use super::route::{self, Resource, flag, header, is_plan_request, is_query};
-use crate::account::{Needs, OperationKind};
+use crate::account::Needs;
 
 /// A request.
 #[derive(Clone, Debug)]

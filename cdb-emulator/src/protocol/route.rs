@@ -3,8 +3,8 @@
 use http::{HeaderMap, Method};
 use percent_encoding::percent_decode_str;
 
+use super::operation::OperationKind;
 use super::rid;
-use crate::account::OperationKind;
 
 /// The names of a container and of its database.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -14,8 +14,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use serde::{Deserialize, Serialize};
 
-use crate::account::request_log::OperationKind;
-use crate::protocol::{Request, Resource, ServiceError};
+use crate::protocol::{OperationKind, Request, Resource, ServiceError};
 
 /// Tolerated difference between the times of a token and the server's clock.
 const SKEW: Duration = Duration::from_secs(5 * 60);

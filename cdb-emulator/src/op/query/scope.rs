@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 
 use super::body::QueryBody;
 use super::continuation::{Binding, EpkBounds};
-use crate::account::{OperationKind, Service};
+use crate::account::Service;
 use crate::op::items::item::key_of;
 use crate::op::target::container_by_name;
 use crate::plan::KeyRanges;
-use crate::protocol::{Request, ServiceError, header};
+use crate::protocol::{OperationKind, Request, ServiceError, header};
 use crate::store::partitions::epk;
 use crate::store::{Container, PhysicalRange, RowCondition, SqlValue};
 
