@@ -22,7 +22,7 @@ pub use request_log::RequestLog;
 pub use session::Consistency;
 pub use settings::{Settings, UniqueKeyAnswer};
 
-pub(crate) use regions::{Needs, Regions};
+pub(crate) use regions::Regions;
 pub(crate) use replicas::{Replicas, View};
 pub(crate) use request_log::ResponseSummary;
 pub(crate) use service::{Account, Service};

@@ -16,7 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::protocol::{ContainerName, ServiceError};
+use crate::protocol::{ContainerName, Needs, ServiceError};
 use crate::time::{Clock, millis};
 
 /// The name of the only region of an account without configured regions.
@@ -103,16 +103,6 @@ struct Region {
     name: String,
     endpoint: String,
     removed: bool,
-}
-
-/// Which region a request needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
-    Any,
-    /// A region that accepts writes: each one, if the account has several write regions.
-    Writable,
-    /// The region that accepts the writes of this physical partition, or of the account.
-    Hub,
 }
 
 /// A region that is replaced by another one at a time.

@@ -8,9 +8,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::query::ascii;
-use crate::account::{Needs, Service};
+use crate::account::Service;
 use crate::op;
-use crate::protocol::{ContainerName, JSON, Request, Resource, Response, ServiceError};
+use crate::protocol::{ContainerName, JSON, Needs, Request, Resource, Response, ServiceError};
 use crate::store::Lane;
 
 /// The body of a request.

@@ -10,9 +10,6 @@ pub(crate) const METADATA: f64 = 1.0;
 /// The charge of an empty page of the change feed.
 pub(crate) const EMPTY_FEED: f64 = 1.0;
 
-/// The charge of a rejected request.
-pub(crate) const REFUSED: f64 = 1.0;
-
 /// Returns the charge of a point read.
 pub(crate) fn read(bytes: usize) -> f64 {
     (kilobytes(bytes) * 0.091 + 0.909).max(1.0)

@@ -1,7 +1,7 @@
 //! The operations, one per file, and their dispatch.
 
 mod access;
-pub(crate) mod charge;
+mod charge;
 mod feed;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;

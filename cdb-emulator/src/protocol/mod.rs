@@ -11,6 +11,6 @@ pub(crate) mod route;
 pub use operation::OperationKind;
 
 pub(crate) use error::ServiceError;
-pub(crate) use request::Request;
-pub(crate) use response::{JSON, Response};
+pub(crate) use request::{Needs, Request};
+pub(crate) use response::{JSON, REFUSED, Response};
 pub(crate) use route::{ContainerName, Resource, Scripts, flag, header};

@@ -7,7 +7,16 @@ use serde::de::DeserializeOwned;
 use super::error::ServiceError;
 use super::operation::OperationKind;
 use super::route::{self, Resource, flag, header, is_plan_request, is_query};
-use crate::account::Needs;
+
+/// Which region a request needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    Any,
+    /// A region that accepts writes: each one, if the account has several write regions.
+    Writable,
+    /// The region that accepts the writes of this physical partition, or of the account.
+    Hub,
+}
 
 /// A request.
 #[derive(Clone, Debug)]

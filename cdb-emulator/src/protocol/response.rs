@@ -4,10 +4,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::error::ServiceError;
-use crate::op::charge;
 
 /// The content type of JSON.
 pub(crate) const JSON: &str = "application/json";
+
+/// The charge of a rejected request.
+pub(crate) const REFUSED: f64 = 1.0;
 
 /// A response.
 #[derive(Clone, Debug, Default)]
@@ -61,11 +63,7 @@ impl Response {
             status: error.status,
             body: error.body(),
             // A request that exceeds the budget is not charged to it.
-            charge: if error.status == 429 {
-                0.0
-            } else {
-                charge::REFUSED
-            },
+            charge: if error.status == 429 { 0.0 } else { REFUSED },
             ..Self::default()
         };
         if error.substatus != 0 {

@@ -3,10 +3,12 @@
 use std::sync::{Arc, PoisonError};
 
 use crate::account::auth::signature;
-use crate::account::{Needs, ResponseSummary, Service};
+use crate::account::{ResponseSummary, Service};
 use crate::fault::{Target, TargetDetail};
 use crate::op;
-use crate::protocol::{JSON, OperationKind, Request, Resource, Response, ServiceError, header};
+use crate::protocol::{
+    JSON, Needs, OperationKind, Request, Resource, Response, ServiceError, header,
+};
 use crate::store::Lane;
 use crate::time::stopwatch;
 

@@ -9,9 +9,8 @@ use super::patch::Patch;
 use super::write::{Operation, OperationContext, Outcome, Preconditions};
 use crate::account::{Service, session};
 use crate::op::access::Access;
-use crate::op::charge;
 use crate::op::target::container;
-use crate::protocol::{Request, Response, ServiceError, header};
+use crate::protocol::{REFUSED, Request, Response, ServiceError, header};
 use crate::rules;
 use crate::store::{Connection, Container, PhysicalRange, Savepoint, version};
 
@@ -154,7 +153,7 @@ fn all_or_nothing(
                 return Err(aborted(count, at, reason, total + outcome.charge));
             }
             Err(error) => {
-                let charge = total + charge::REFUSED;
+                let charge = total + REFUSED;
                 return Err(aborted(count, at, failure(&error), charge));
             }
         }
@@ -183,7 +182,7 @@ fn aborted(count: usize, failed: usize, reason: Value, charge: f64) -> Response 
 fn failure(error: &ServiceError) -> Value {
     let mut result = json!({
         "statusCode": error.status, "subStatusCode": error.substatus,
-        "requestCharge": charge::REFUSED, "message": error.message,
+        "requestCharge": REFUSED, "message": error.message,
     });
     if let Some(after) = error.retry_after_ms {
         result["requestCharge"] = 0.0.into();
@@ -244,7 +243,7 @@ pub(in crate::op) fn bulk(service: &Service, request: &Request) -> Result<Respon
                         transaction.commit()?;
                         (result(request, &outcome), outcome.charge)
                     }
-                    Err(error) => (failure(&error), charge::REFUSED),
+                    Err(error) => (failure(&error), REFUSED),
                 };
                 access.charge(charge);
                 total += charge;
