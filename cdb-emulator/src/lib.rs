@@ -41,7 +41,7 @@ struct Readme;
 
 pub use account::{
     Consistency, DataRole, EmulatorError, Failover, IndexBuild, ReplicaLag, RequestLog, Settings,
-    UniqueKeyAnswer,
+    UniqueKeyAnswer, WELL_KNOWN_KEY,
 };
 pub use fault::{Effect, Fault, Latency};
 pub use protocol::OperationKind;
@@ -52,7 +52,3 @@ pub use server::{ConnectionBroken, Emulator};
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub use op::fuzzing::{fuzz_batch, fuzz_binary_json, fuzz_partition_key, fuzz_query};
-
-/// The account key of all Cosmos DB emulators. It is public and protects nothing.
-pub const WELL_KNOWN_KEY: &str =
-    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";

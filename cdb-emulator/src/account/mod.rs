@@ -14,6 +14,7 @@ mod settings;
 mod throughput;
 
 pub use auth::entra::DataRole;
+pub use auth::signature::WELL_KNOWN_KEY;
 pub use error::EmulatorError;
 pub use index_build::IndexBuild;
 pub use regions::Failover;
@@ -26,4 +27,5 @@ pub(crate) use regions::Regions;
 pub(crate) use replicas::{Replicas, View};
 pub(crate) use request_log::ResponseSummary;
 pub(crate) use service::{Account, Service};
+pub(crate) use settings::Limits;
 pub(crate) use throughput::{RequestClass, Ticket};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::auth::entra::{DataRole, Identities};
+use super::auth::signature::WELL_KNOWN_KEY;
 use super::error::EmulatorError;
 use super::index_build::IndexBuild;
 use super::replicas::ReplicaLag;
@@ -20,7 +21,6 @@ use super::session::Consistency;
 use super::throughput::BUCKETS;
 use crate::fault::{Fault, Latency};
 use crate::protocol::ServiceError;
-use crate::server::sockets::admission::Limits;
 use crate::time::Clock;
 
 /// Maximum number of physical partitions of a new container.
@@ -64,6 +64,24 @@ impl UniqueKeyAnswer {
                 ..error
             },
             Self::AsTakenId => ServiceError::conflict(),
+        }
+    }
+}
+
+/// The times of one server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Time that a connection may be open without a complete request head.
+    pub(crate) idle: Duration,
+    /// Time for a body to arrive, and for a client to read a part of its response.
+    pub(crate) stall: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            idle: Duration::from_secs(300),
+            stall: Duration::from_secs(60),
         }
     }
 }
@@ -158,7 +176,7 @@ settings! {
     /// missing.
     data_dir: Option<PathBuf> = None, |directory: impl Into<PathBuf>| Some(directory.into());
     /// Accepts this account key (base64) instead of the well-known key.
-    key: String = crate::WELL_KNOWN_KEY.to_owned(), |key: impl Into<String>| key.into();
+    key: String = WELL_KNOWN_KEY.to_owned(), |key: impl Into<String>| key.into();
     /// Creates containers with this many physical partitions, 1 to 1000. Without it, a container has
     /// one per 10,000 request units per second that it is created with.
     physical_partitions: Option<u32> = None, |count: u32| Some(count);

@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use serde_json::{Map, Value};
 
-use crate::account::Settings;
+use super::emulator::Emulator;
+use crate::account::{Settings, WELL_KNOWN_KEY};
 use crate::time::stopwatch;
-use crate::{Emulator, WELL_KNOWN_KEY};
 
 /// A server that speaks Azure Cosmos DB's REST protocol (NoSQL), for development and tests. The
 /// data is in memory and lost when it stops, unless --data is given.

@@ -9,7 +9,7 @@ mod execute;
 mod handle;
 mod in_process;
 mod local;
-pub(crate) mod sockets;
+mod sockets;
 mod start;
 pub(crate) mod state;
 

@@ -14,6 +14,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep, timeout};
 
+use crate::account::Limits;
+
 /// Maximum size of a request body. It is far above the limits of the service, so that a body
 /// slightly over such a limit is read completely and rejected with the service's own error.
 pub(crate) const MAX_BODY: usize = 16 * 1024 * 1024;
@@ -30,24 +32,6 @@ const BLOCK: usize = 1024;
 /// Rejected connections that get a response at the same time; further ones are closed without a
 /// response.
 const REJECTIONS: usize = 256;
-
-/// The times of one server.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Time that a connection may be open without a complete request head.
-    pub(crate) idle: Duration,
-    /// Time for a body to arrive, and for a client to read a part of its response.
-    pub(crate) stall: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            idle: Duration::from_secs(300),
-            stall: Duration::from_secs(60),
-        }
-    }
-}
 
 /// Admits connections and bodies within the limits.
 #[derive(Debug)]

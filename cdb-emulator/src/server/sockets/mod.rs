@@ -1,6 +1,6 @@
 //! The sockets: listeners, the limits of their connections, HTTP and TLS.
 
-pub(crate) mod admission;
+pub(super) mod admission;
 pub(super) mod http;
 mod listen;
 pub(super) mod tls;
