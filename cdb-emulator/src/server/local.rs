@@ -44,7 +44,7 @@ async fn guarded_page(
     if request.path.starts_with("/_admin") {
         admin::serve_controls(server, request).await
     } else {
-        explorer::serve_explorer(server, request).await
+        explorer::serve_explorer(&server.service, request).await
     }
 }
 

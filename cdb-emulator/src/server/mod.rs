@@ -11,7 +11,7 @@ mod in_process;
 mod local;
 mod sockets;
 mod start;
-pub(crate) mod state;
+mod state;
 
 #[cfg(feature = "bin")]
 pub use command::EmulatorCommand;
