@@ -66,7 +66,13 @@ impl ServerState {
         let locations = settings.multiple_write_locations;
         service.regions.set_multiple_write_locations(locations);
         service.index_builds.set_pace(settings.index_build);
-        self.faults.apply(settings);
+        let Settings {
+            latency,
+            seed,
+            faults,
+            ..
+        } = settings;
+        self.faults.apply(latency, seed, faults);
         Ok(())
     }
 }
