@@ -12,6 +12,8 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use crate::sql::value;
+
 /// The end of the hash space, exclusive.
 pub(crate) const MAX: &str = "FF";
 
@@ -22,6 +24,11 @@ const END_V1: u64 = 1 << 32;
 
 /// The characters of a string (in UTF-16) and the bytes of its encoding that count in version 1.
 const MOST_V1: usize = 100;
+
+/// Normalizes a component of a partition key, so that `1` and `1.0` are the same partition key.
+pub(crate) fn component(value: &Value) -> Value {
+    value.as_f64().map_or_else(|| value.clone(), value::number)
+}
 
 /// The version of a partition key definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
