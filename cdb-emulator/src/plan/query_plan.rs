@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::allowed::check_gateway;
+use super::bind::set_directions;
 use super::hybrid::Hybrid;
 use super::key_ranges::KeyRanges;
 use super::rewrite::{Bounds, cut, folded, sorted};
@@ -52,7 +53,7 @@ impl QueryPlan {
     /// Plans a query.
     pub(crate) fn of(query: PlanInput<'_>) -> Result<Self, ServiceError> {
         let mut select = sql::parse(query.text)?;
-        sql::set_directions(&mut select, query.definition);
+        set_directions(&mut select, query.definition);
         if let Some(derived) = &select.derived
             && check_gateway(derived).is_err()
         {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::document::names;
 use super::name::name;
 use super::policy;
+use crate::plan;
 use crate::protocol::ServiceError;
-use crate::sql;
 use crate::store::partitions::epk::Version;
 
 /// Maximum number of levels of a hierarchical partition key.
@@ -62,7 +62,7 @@ pub(crate) fn definition(
         definition["indexingPolicy"]["automatic"] = true.into();
     }
     policy::check(&definition["indexingPolicy"], expires)?;
-    sql::check_computed(&definition)?;
+    plan::check_computed(&definition)?;
     vectors(&definition, former)?;
     if let Some(former) = former {
         let version = &former["partitionKey"]["version"];

@@ -13,7 +13,6 @@ use crate::op::access::Access;
 use crate::op::target::container;
 use crate::plan::{self, IndexUse, KeyRanges};
 use crate::protocol::{Request, Response, ServiceError, flag};
-use crate::sql;
 use crate::sql::ast::Select;
 use crate::store::{Connection, Container, Policy};
 use crate::time::stopwatch;
@@ -87,8 +86,8 @@ impl<'a> ParsedQuery<'a> {
         let request = self.request;
         let select = &mut self.select;
         let index = IndexUse::of(select, container.policy());
-        if sql::needs_binding(&self.body.query, &container.definition) {
-            sql::bind(Arc::make_mut(select), &container.definition)?;
+        if plan::needs_binding(&self.body.query, &container.definition) {
+            plan::bind(Arc::make_mut(select), &container.definition)?;
         }
         let context = self.body.context(service.clock.now());
         let bounds = scope.bounds;

@@ -6,19 +6,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::ast::{Expr, Projection, Select, Source};
-use super::function::{NamedFunction, find};
-use super::parser::parse;
 use crate::protocol::ServiceError;
+use crate::sql::ast::{Expr, Projection, Select, Source};
+use crate::sql::parse;
 use crate::store::Policy;
-
-/// Returns a call of a scalar function by its name in upper case; `None` for an unknown function.
-pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
-    match find(name) {
-        Ok(NamedFunction::Scalar(function)) => Some(Expr::Call(function, arguments)),
-        _ => None,
-    }
-}
 
 /// Whether [`bind`] can change a query with this text. Most queries are shared as they were parsed.
 pub(crate) fn needs_binding(text: &str, definition: &Value) -> bool {
