@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::store::OpenError;
+
 /// An error when the emulator starts, changes its settings or regions, or splits a physical
 /// partition.
 ///
@@ -132,5 +134,24 @@ impl EmulatorError {
 impl From<rusqlite::Error> for EmulatorError {
     fn from(error: rusqlite::Error) -> Self {
         Self::storage(error)
+    }
+}
+
+impl From<OpenError> for EmulatorError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::InUse { directory } => Self::InUse { directory },
+            OpenError::Newer {
+                directory,
+                found,
+                known,
+            } => Self::Newer {
+                directory,
+                found,
+                known,
+            },
+            OpenError::Storage { reason } => Self::Storage { reason },
+            OpenError::Sqlite(error) => error.into(),
+        }
     }
 }

@@ -8,6 +8,7 @@
 mod catalog;
 mod container;
 mod data_dir;
+mod error;
 mod index;
 mod lanes;
 pub(crate) mod offers;
@@ -25,11 +26,11 @@ use std::time::Duration;
 use self::data_dir::DataDir;
 use self::lanes::readers::{ReadConnection, Readers};
 use self::lanes::write_queue::WriteQueue;
-use crate::account::EmulatorError;
 use crate::protocol::ServiceError;
 
 pub(crate) use catalog::Database;
 pub(crate) use container::Container;
+pub(crate) use error::OpenError;
 pub(crate) use index::columns::{PathKeys, sql_value};
 pub(crate) use index::policy::Policy;
 pub(crate) use partitions::ranges::PhysicalRange;
@@ -69,7 +70,7 @@ pub(crate) struct Store {
 impl Store {
     /// Opens a store in memory without a thread: callers run their work themselves, in the order of
     /// their calls.
-    pub(crate) fn in_place() -> Result<Self, EmulatorError> {
+    pub(crate) fn in_place() -> Result<Self, OpenError> {
         let connection = prepared(sqlite::open_in_memory()?)?;
         Ok(Self {
             queue: WriteQueue::InPlace,
@@ -80,7 +81,7 @@ impl Store {
     }
 
     /// Opens a store in a directory, or in memory when `directory` is `None`.
-    pub(crate) fn open(directory: Option<&Path>) -> Result<Self, EmulatorError> {
+    pub(crate) fn open(directory: Option<&Path>) -> Result<Self, OpenError> {
         let data_dir = directory.map(DataDir::lock).transpose()?;
         let connection = match &data_dir {
             None => sqlite::open_in_memory()?,
@@ -145,9 +146,9 @@ impl Store {
     }
 }
 
-fn prepared(connection: Connection) -> Result<Arc<Mutex<Connection>>, EmulatorError> {
+fn prepared(connection: Connection) -> Result<Arc<Mutex<Connection>>, OpenError> {
     sqlite::cache_statements(&connection)?;
-    catalog::create(&connection).map_err(|error| EmulatorError::storage(error.message))?;
+    catalog::create(&connection).map_err(|error| OpenError::storage(error.message))?;
     Ok(Arc::new(Mutex::new(connection)))
 }
 

@@ -15,8 +15,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use crate::account::EmulatorError;
 use crate::protocol::ServiceError;
+use crate::store::error::OpenError;
 use crate::time::stopwatch;
 
 /// Maximum time to collect a group before it is committed.
@@ -47,7 +47,7 @@ impl WriteQueue {
     pub(in crate::store) fn start(
         connection: Arc<Mutex<Connection>>,
         grouped: bool,
-    ) -> Result<Self, EmulatorError> {
+    ) -> Result<Self, OpenError> {
         let (sender, receiver) = channel();
         let (running, ended) = channel();
         let writer = Writer {
@@ -60,7 +60,7 @@ impl WriteQueue {
                 let _running: Sender<()> = running;
                 writer.run(&receiver);
             })
-            .map_err(EmulatorError::storage)?;
+            .map_err(OpenError::storage)?;
         Ok(Self::Thread {
             jobs: Mutex::new(Some(sender)),
             thread: Mutex::new(Some(WriterThread { thread, ended })),
