@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::sockets::tls::Security;
+use super::connection::tls::Security;
 use super::state::ServerState;
 use crate::account::auth::entra;
 use crate::account::{EmulatorError, Failover, Regions, RequestLog, Settings};

@@ -4,6 +4,7 @@
 mod admin;
 #[cfg(feature = "bin")]
 mod command;
+mod connection;
 mod emulator;
 mod execute;
 mod handle;

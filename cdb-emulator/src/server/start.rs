@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
+use super::connection::admission::Admission;
+use super::connection::tls::Security;
 use super::emulator::Emulator;
 use super::in_process;
-use super::sockets::admission::Admission;
 use super::sockets::http;
-use super::sockets::tls::Security;
 use super::state::ServerState;
 use crate::account::{Account, EmulatorError, Service, Settings};
 use crate::fault::Faults;
@@ -127,7 +127,7 @@ impl Settings {
             return Ok(Security::Plain);
         }
         #[cfg(feature = "__tls")]
-        return match crate::server::sockets::tls::Tls::generate() {
+        return match crate::server::connection::tls::Tls::generate() {
             Ok(tls) => Ok(Security::Tls(tls)),
             Err(error) => Err(EmulatorError::Certificate(error)),
         };

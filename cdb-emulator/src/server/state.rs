@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::sockets::admission::Admission;
-use super::sockets::tls::Security;
+use super::connection::admission::Admission;
+use super::connection::tls::Security;
 use crate::account::{EmulatorError, Service, Settings};
 use crate::fault::Faults;
 use crate::protocol::ServiceError;

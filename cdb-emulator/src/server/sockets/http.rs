@@ -15,9 +15,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 
-use super::admission::{MAX_BODY, MAX_HEAD, Outgoing, TimedStream, reject_connection};
 use crate::account::Limits;
 use crate::protocol::{Request, Response, ServiceError};
+use crate::server::connection::admission::{
+    MAX_BODY, MAX_HEAD, Outgoing, TimedStream, reject_connection,
+};
 use crate::server::handle::{Broken, handle};
 use crate::server::state::ServerState;
 
@@ -210,7 +212,7 @@ mod tests {
 
     use crate::Emulator;
     use crate::account::Limits;
-    use crate::server::sockets::admission::MAX_BODY;
+    use crate::server::connection::admission::MAX_BODY;
 
     /// A short limit. Each test shortens one limit only: on a slow machine it could exceed two.
     const SHORT: Duration = Duration::from_millis(200);

@@ -1,6 +1,4 @@
-//! The sockets: listeners, the limits of their connections, HTTP and TLS.
+//! The sockets of an emulator, and the HTTP that they serve.
 
-pub(super) mod admission;
 pub(super) mod http;
 mod listen;
-pub(super) mod tls;
