@@ -7,13 +7,14 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
+use super::items::batch;
 use crate::protocol::binary_json;
 use crate::sql::eval::Scope;
 use crate::sql::{Context, parse, rows};
 use crate::store::Policy;
 use crate::store::partitions::epk::Version;
 use crate::time::Clock;
-use crate::{op, plan, rules};
+use crate::{plan, rules};
 
 /// A document with values of every type.
 fn document() -> Map<String, Value> {
@@ -65,7 +66,7 @@ pub fn fuzz_query(text: &str) {
 
 /// Decodes a batch, and applies its patches to a document.
 pub fn fuzz_batch(body: &[u8]) {
-    if let Err(error) = op::decode(body, &document()) {
+    if let Err(error) = batch::decode(body, &document()) {
         assert!((400..500).contains(&error.status), "{error}");
     }
 }

@@ -6,12 +6,10 @@ mod feed;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
 mod items;
-pub(crate) mod metadata;
+mod metadata;
 mod query;
 mod target;
 
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use items::batch::decode;
 pub(crate) use metadata::catalog::set_index_progress;
 pub(crate) use metadata::ranges;
 #[cfg(test)]
