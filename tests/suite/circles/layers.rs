@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::graph::{Modules, entry};
 
 /// The entries of each `src` from top to bottom. A reader keeps a dozen in mind.
-const LAYERS: [(&str, &[&str]); 4] = [
+const LAYERS: [(&str, &[&str]); 5] = [
     (
         "cdb-coordination",
         &[
@@ -37,6 +37,13 @@ const LAYERS: [(&str, &[&str]); 4] = [
             "sql",
             "output",
             "input",
+        ],
+    ),
+    (
+        "cdb-emulator",
+        &[
+            "lib", "main", "server", "explorer", "op", "account", "rules", "plan", "store", "sql",
+            "fault", "protocol", "time",
         ],
     ),
     (
