@@ -127,9 +127,9 @@ probes! {
     measured account::latest_committed "Does a read with `LatestCommitted` cost about twice a session read?"
         "cdb-client/src/container/opening_checks.rs";
     measured account::without_version "Is a request without `x-ms-version` answered?"
-        "cdb-emulator/src/execute.rs";
+        "cdb-emulator/src/server/execute.rs";
     measured account::unknown_version "Is an unknown `x-ms-version` refused with 400?"
-        "cdb-emulator/src/execute.rs";
+        "cdb-emulator/src/server/execute.rs";
     measured account::clock "How far is the service's clock from this machine's?"
         "cdb-client/src/clock.rs";
     measured costs::latencies "How long do reads, patches and batches take?"

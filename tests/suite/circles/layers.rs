@@ -6,7 +6,43 @@ use std::path::{Path, PathBuf};
 use super::graph::{Modules, entry};
 
 /// The entries of each `src` from top to bottom. A reader keeps a dozen in mind.
-const LAYERS: [(&str, &[&str]); 5] = [
+const LAYERS: [(&str, &[&str]); 8] = [
+    (
+        "cdb-cli",
+        &[
+            "lib",
+            "main",
+            "program",
+            "mcp",
+            "command",
+            "dashboard",
+            "doctor",
+            "view",
+            "container",
+            "model",
+            "connection",
+            "output",
+            "exit",
+        ],
+    ),
+    (
+        "cdb-client",
+        &[
+            "lib",
+            "database",
+            "client",
+            "container",
+            "retry",
+            "regions",
+            "throughput",
+            "protocol",
+            "partitions",
+            "credential",
+            "transport",
+            "clock",
+            "error",
+        ],
+    ),
     (
         "cdb-coordination",
         &[
@@ -37,6 +73,13 @@ const LAYERS: [(&str, &[&str]); 5] = [
             "sql",
             "output",
             "input",
+        ],
+    ),
+    (
+        "cdb-emulator",
+        &[
+            "lib", "main", "server", "explorer", "op", "account", "rules", "plan", "store", "sql",
+            "fault", "protocol", "time",
         ],
     ),
     (
