@@ -11,11 +11,10 @@ use crate::background::BackgroundConfig;
 use crate::client::CosmosClient;
 use crate::clock::{ServiceClock, machine_now};
 use crate::credential::Credential;
-use crate::endpoint::{is_loopback, parse_endpoint, server_proof, without_secrets};
 use crate::error::{Error, Result};
-use crate::network::Network;
 use crate::retry::{Jitter, Pipeline, PipelineParts, RetryConfig};
-use crate::transport::Transport;
+use crate::transport::endpoint::{is_loopback, parse_endpoint, server_proof, without_secrets};
+use crate::transport::{Network, Transport};
 
 /// Builds a [`CosmosClient`].
 #[derive(Clone)]
@@ -209,7 +208,7 @@ impl fmt::Debug for CosmosClientBuilder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::credentials::MasterKey;
+    use crate::credential::MasterKey;
 
     const KEY: &str =
         "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";

@@ -8,9 +8,9 @@ use zeroize::Zeroizing;
 
 use crate::client::CosmosClient;
 use crate::config::CosmosClientBuilder;
-use crate::credentials::MasterKey;
-use crate::endpoint::without_secrets;
+use crate::credential::MasterKey;
 use crate::error::{Error, Result};
+use crate::transport::endpoint::without_secrets;
 
 const FORM: &str = "expected `AccountEndpoint=https://…;AccountKey=…;`, as in the portal";
 

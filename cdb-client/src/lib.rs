@@ -79,16 +79,10 @@ mod config;
 mod connection_string;
 mod container;
 mod credential;
-mod credentials;
-mod endpoint;
 mod epk;
 mod error;
 mod governor;
 mod header;
-#[cfg(all(feature = "__rustls", not(feature = "native-tls")))]
-mod loopback_certificate;
-mod network;
-mod operation;
 mod operation_result;
 mod partition_health;
 mod physical_partitions;
@@ -100,15 +94,9 @@ mod resource;
 mod response;
 mod retry;
 mod route;
-#[cfg(any(test, feature = "test-support"))]
-mod scripted;
 mod session_token;
 mod shared_call;
-#[cfg(any(test, feature = "test-support"))]
-mod simulated_time;
-mod status;
 mod telemetry;
-mod tls;
 mod transport;
 mod usage;
 
@@ -134,12 +122,10 @@ pub use container::{
     FeedStart, FromExecuted, Migration, MigrationStep, OnDifference, Page, Pages, QueryRun,
     SingleOperation, Throughput, VersionRow, Written,
 };
-pub use credential::{Authorization, Credential, SigningContext};
 #[cfg(feature = "entra")]
-pub use credentials::EntraId;
-pub use credentials::MasterKey;
-pub use error::{CallDetails, Error, ErrorKind, Result};
-pub use operation::OperationKind;
+pub use credential::EntraId;
+pub use credential::{Authorization, Credential, MasterKey, SigningContext};
+pub use error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
 pub use operation_result::OperationResult;
 pub use partition_health::{Behind, PartitionHealth};
 pub use physical_partitions::PhysicalPartitionId;
@@ -148,11 +134,8 @@ pub use raw::RawTarget;
 #[doc(hidden)]
 pub use retry::Jitter;
 pub use retry::RetryConfig;
-#[cfg(any(test, feature = "test-support"))]
-pub use scripted::{Script, Step};
 pub use shared_call::SharedCall;
-#[cfg(any(test, feature = "test-support"))]
-pub use simulated_time::SimulatedTime;
-pub use status::Status;
 pub use transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
+#[cfg(any(test, feature = "test-support"))]
+pub use transport::{Script, SimulatedTime, Step};
 pub use usage::{OperationUsage, Usage, measure_charge};

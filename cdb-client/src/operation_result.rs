@@ -6,8 +6,7 @@ use cdb_model::{Container, ETag, MemberOf, Stored, decode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::error::{Error, Result};
-use crate::status::Status;
+use crate::error::{Error, Result, Status};
 
 /// The result of one operation of a batch or bulk.
 #[derive(Clone, Debug, Deserialize)]

@@ -11,9 +11,9 @@ use reqwest::Url;
 use tokio::time::Instant;
 
 use crate::account::{Account, Region, normalized};
-use crate::endpoint::{is_loopback, parse_endpoint};
 use crate::partition_health::RangeEndpoints;
 use crate::route::Route;
+use crate::transport::endpoint::{is_loopback, parse_endpoint};
 
 /// How long requests avoid an endpoint that could not be reached, while there is another one.
 const UNREACHABLE: Duration = Duration::from_secs(30);

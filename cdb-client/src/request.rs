@@ -6,9 +6,8 @@ use http::header::{CONTENT_TYPE, IF_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::epk::EpkPart;
-use crate::error::{Error, Result};
+use crate::error::{Error, OperationKind, Result};
 use crate::header;
-use crate::operation::OperationKind;
 use crate::physical_partitions::PhysicalPartitionId;
 use crate::resource::Resource;
 use crate::retry::Repeat;

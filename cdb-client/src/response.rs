@@ -9,10 +9,9 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Status};
 use crate::header;
 use crate::operation_result::OperationResult;
-use crate::status::Status;
 use crate::transport::HttpResponse;
 
 /// An answer to a request.

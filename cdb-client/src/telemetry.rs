@@ -7,11 +7,9 @@ use std::time::Duration;
 use metrics::{Label, counter, histogram};
 use tracing::{Span, debug, field, info_span};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::operation::OperationKind;
+use crate::error::{Error, ErrorKind, OperationKind, Result, Status};
 use crate::request::Request;
 use crate::retry::{Accepted, Outcome};
-use crate::status::Status;
 
 /// One attempt, for the meter.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
-use crate::operation::OperationKind;
+use crate::error::OperationKind;
 use crate::telemetry::Attempt;
 
 /// A snapshot of a client's usage by kind of operation. Every attempt counts, including failed

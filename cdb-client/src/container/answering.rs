@@ -8,8 +8,7 @@ use http::Method;
 use tokio::time::{Instant, sleep_until};
 
 use crate::container::ContainerContext;
-use crate::error::{Error, ErrorKind, Result};
-use crate::operation::OperationKind;
+use crate::error::{Error, ErrorKind, OperationKind, Result};
 use crate::partition_health::{Class, leave_write, refused_since, watch_stall};
 use crate::physical_partitions::PhysicalPartitionId;
 use crate::request::Request;

@@ -6,9 +6,8 @@ use cdb_model::{Batch, BatchOperation, Container, ETag, MemberOf, OperationIndex
 
 use crate::container::handle::ContainerClient;
 use crate::container::point::JSON;
-use crate::error::{Error, Result, Taken};
+use crate::error::{Error, OperationKind, Result, Taken};
 use crate::header;
-use crate::operation::OperationKind;
 use crate::operation_result::OperationResult;
 use crate::request::Request;
 use crate::retry::Repeat;

@@ -21,14 +21,12 @@ use crate::container::batch::repeat_of;
 use crate::container::context::ContainerContext;
 use crate::container::handle::ContainerClient;
 use crate::container::point::JSON;
-use crate::error::{CallDetails, Error, ErrorKind, Result};
+use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
 use crate::header;
-use crate::operation::OperationKind;
 use crate::operation_result::OperationResult;
 use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
 use crate::request::Request;
 use crate::retry::{Accepted, Outcome, Tries, Verdict, verdict};
-use crate::status::Status;
 
 /// The bytes of one request, well below the service's 2 MB: a large request occupies its partition
 /// for long.

@@ -18,8 +18,7 @@ use crate::container::point::JSON;
 use crate::container::search_definition::{
     Existing, add_computed, add_full_texts, add_search_indexes, add_vectors,
 };
-use crate::error::{Error, ErrorKind, Result};
-use crate::operation::OperationKind;
+use crate::error::{Error, ErrorKind, OperationKind, Result};
 use crate::request::Request;
 use crate::resource::Resource;
 

@@ -12,10 +12,9 @@ use tokio::time::{sleep, timeout};
 use crate::background::Work;
 use crate::call_deadline::{time_left, with_own_deadline};
 use crate::container::unique_keys::UniqueKeys;
-use crate::error::Result;
+use crate::error::{OperationKind, Result};
 use crate::governor::{Admission, Governor};
 use crate::header;
-use crate::operation::OperationKind;
 use crate::partition_health::{Class, GoesOn, PartitionHealth};
 use crate::physical_partitions::{
     LISTING_INTERVAL, ListedRange, PhysicalPartitionId, RangeCache, RangeMap,

@@ -21,9 +21,8 @@ use crate::container::feed_cursor::{FeedCursor, FeedStart, RangeCursor};
 use crate::container::feed_row::{ChangeRow, FeedRow, VersionRow};
 use crate::container::handle::ContainerClient;
 use crate::epk::EpkPart;
-use crate::error::{Error, Result};
+use crate::error::{Error, OperationKind, Result};
 use crate::header;
-use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::session_token::SessionScope;
 

@@ -9,8 +9,7 @@ use crate::container::feed::ChangeFeed;
 use crate::container::feed_cursor::{FeedCursor, FeedStart};
 use crate::container::handle::ContainerClient;
 use crate::container::point::JSON;
-use crate::error::{Error, Result};
-use crate::operation::OperationKind;
+use crate::error::{Error, OperationKind, Result};
 use crate::usage::measure_charge;
 
 /// The number of documents per page and physical partition.

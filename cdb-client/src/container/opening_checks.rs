@@ -11,8 +11,7 @@ use crate::account::Account;
 use crate::client::DatabaseClient;
 use crate::container::bootstrap::BootstrapConfig;
 use crate::container::handle::ContainerClient;
-use crate::error::{Error, ErrorKind, Result};
-use crate::operation::OperationKind;
+use crate::error::{Error, ErrorKind, OperationKind, Result};
 use crate::request::Request;
 
 /// How long the probe may delay the opening.

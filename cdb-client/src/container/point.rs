@@ -7,12 +7,10 @@ use cdb_model::{
 use http::Method;
 
 use crate::container::handle::ContainerClient;
-use crate::error::{Error, Result};
+use crate::error::{Error, OperationKind, Result, Status};
 use crate::header;
-use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::retry::Accepted;
-use crate::status::Status;
 
 pub(super) const JSON: &str = "application/json";
 

@@ -11,9 +11,8 @@ use serde_json::value::RawValue;
 
 use crate::container::handle::ContainerClient;
 use crate::container::point::{JSON, Written, stored_in};
-use crate::error::{Error, Result};
+use crate::error::{Error, OperationKind, Result};
 use crate::header;
-use crate::operation::OperationKind;
 use crate::request::Request;
 use crate::retry::{Accepted, Repeat};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::unanswered::Unanswered;
-use crate::operation::OperationKind;
+use crate::error::OperationKind;
 
 /// The deadline of a request while other partitions answer, and the first backoff.
 pub(super) const FIRST: Duration = Duration::from_secs(1);

@@ -360,7 +360,7 @@ mod tests {
     use super::super::circuit::SILENT_BEFORE;
     use super::super::signal::Signal;
     use super::*;
-    use crate::status::Status;
+    use crate::error::Status;
 
     fn ids(ids: &[&str]) -> Vec<PhysicalPartitionId> {
         serde_json::from_value(serde_json::json!(ids)).expect("a range id is a string")
@@ -378,7 +378,7 @@ mod tests {
         let signal = |code, sub| {
             let status = Status::new(code, sub);
             let details = crate::error::CallDetails {
-                operation: crate::operation::OperationKind::Read,
+                operation: crate::error::OperationKind::Read,
                 resource: String::new(),
                 status: Some(status),
                 activity_id: String::new(),

@@ -1,7 +1,6 @@
 //! What the end of a request says about its physical partition.
 
-use crate::error::{Error, ErrorKind};
-use crate::status::Status;
+use crate::error::{Error, ErrorKind, Status};
 
 /// What the end of a request says about its partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

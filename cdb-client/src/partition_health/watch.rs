@@ -10,9 +10,8 @@ use super::health::PartitionHealth;
 use super::signal::Signal;
 use super::stall::note_stall;
 use super::unanswered::UnansweredId;
-use crate::error::Result;
+use crate::error::{Result, Status};
 use crate::physical_partitions::PhysicalPartitionId;
-use crate::status::Status;
 
 /// A request under way. Dropping it counts as a failure of the partition after a while without an
 /// answer.

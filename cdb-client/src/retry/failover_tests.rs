@@ -12,8 +12,9 @@ use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{Error, ErrorKind};
 use crate::header;
 use crate::retry::{Pipeline, PipelineParts, RetryConfig};
-use crate::scripted::{Script, Step};
-use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
+use crate::transport::{
+    Delivery, HttpRequest, HttpResponse, Script, Step, Transport, TransportError,
+};
 
 const GLOBAL: &str = "account.documents.azure.com";
 const EAST: &str = "account-eastus.documents.azure.com";

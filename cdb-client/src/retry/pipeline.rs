@@ -16,10 +16,9 @@ use crate::background::BackgroundConfig;
 use crate::call_deadline::time_left;
 use crate::clock::ServiceClock;
 use crate::credential::{Authorization, Credential, SigningContext};
-use crate::error::{CallDetails, Error, ErrorKind, Result};
+use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
 use crate::governor::Governor;
 use crate::header;
-use crate::operation::OperationKind;
 use crate::partition_health::Watch;
 use crate::regions::Regions;
 use crate::request::Request;
@@ -29,7 +28,6 @@ use crate::retry::{
     Accepted, Backoff, Jitter, Outcome, Repeat, RetryConfig, Tries, Verdict, verdict,
 };
 use crate::session_token::SessionTokens;
-use crate::status::Status;
 use crate::telemetry::{self, Attempt};
 use crate::transport::{Delivery, HttpRequest, Transport, TransportError};
 use crate::usage::Meter;

@@ -8,13 +8,13 @@ use http::{HeaderName, HeaderValue};
 use tokio::time::timeout;
 
 use crate::account::Account;
+use crate::error::Status;
 use crate::header;
 use crate::partition_health::{RangeEndpoints, Watch};
 use crate::request::Request;
 use crate::retry::Outcome;
 use crate::retry::pipeline::{Call, Observers, Pipeline};
 use crate::route::Route;
-use crate::status::Status;
 use crate::transport::Delivery;
 
 /// The shortest time between two requests for the account document, after a refused write.

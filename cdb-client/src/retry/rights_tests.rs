@@ -11,7 +11,7 @@ use super::tests::{create, parts, pipeline, read};
 use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{Error, ErrorKind};
 use crate::retry::{Pipeline, PipelineParts, RetryConfig};
-use crate::scripted::{Script, Step};
+use crate::transport::{Script, Step};
 
 /// The refusals of a working identity while its rights or keys change.
 const FLAPPING: [(u16, u32); 5] = [(401, 0), (403, 0), (403, 5300), (403, 5301), (403, 5302)];

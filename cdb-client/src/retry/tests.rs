@@ -7,16 +7,13 @@ use bytes::Bytes;
 use http::{HeaderValue, Method};
 use tokio::time::Instant;
 
-use crate::credential::{Authorization, Credential, SigningContext};
-use crate::credentials::MasterKey;
-use crate::error::{Error, ErrorKind};
-use crate::operation::OperationKind;
+use crate::credential::{Authorization, Credential, MasterKey, SigningContext};
+use crate::error::{Error, ErrorKind, OperationKind};
 use crate::request::Request;
 use crate::resource::Resource;
 use crate::retry::{Accepted, Jitter, Pipeline, PipelineParts, Repeat, RetryConfig};
-use crate::scripted::{Script, Step};
 use crate::session_token::{SessionScope, SessionTokens};
-use crate::transport::Delivery;
+use crate::transport::{Delivery, Script, Step};
 
 const PRIMARY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::status::Status;
+use crate::error::Status;
 use crate::transport::Delivery;
 
 /// Whether a request may be sent again after an unknown outcome.

@@ -9,9 +9,8 @@ use serde_json::value::RawValue;
 use super::fusion::Scores;
 use crate::container::context::ContainerContext;
 use crate::container::source::{QUERY, QueryRequest};
-use crate::error::{Error, Result};
+use crate::error::{Error, OperationKind, Result};
 use crate::header;
-use crate::operation::OperationKind;
 
 /// The features of a plan that this client executes. Names: `QueryFeature.cs` of the vendor's .NET
 /// client.

@@ -10,8 +10,7 @@ use tokio::time::Instant;
 use super::fixture::{listing, one_range};
 use super::shop::{Order, Profile, Shop, order, profile, shop};
 use crate::error::ErrorKind;
-use crate::scripted::{Script, Step};
-use crate::transport::Delivery;
+use crate::transport::{Delivery, Script, Step};
 use crate::usage::measure_charge;
 
 fn results(codes: &[u16]) -> Step {

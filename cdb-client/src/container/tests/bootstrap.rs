@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use super::fixture::{Fixture, client, two_ranges};
 use crate::container::{Bootstrap, BootstrapConfig, ContainerChange, OnDifference, Throughput};
 use crate::error::{Error, ErrorKind};
-use crate::scripted::{Script, Step};
-use crate::transport::Delivery;
+use crate::transport::{Delivery, Script, Step};
 
 pub(super) fn live(change: impl FnOnce(&mut Value)) -> Step {
     let mut live = json!({

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::client::CosmosClient;
 use crate::container::ContainerClient;
-use crate::credentials::MasterKey;
-use crate::scripted::{Script, Step};
+use crate::credential::MasterKey;
+use crate::transport::{Script, Step};
 
 pub(super) const KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";

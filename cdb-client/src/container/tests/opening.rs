@@ -10,7 +10,7 @@ use super::bootstrap::{account, bootstrap, live, progress};
 use super::fixture::{Fixture, client, two_ranges};
 use crate::container::{Bootstrap, BootstrapConfig, OnDifference};
 use crate::error::ErrorKind;
-use crate::scripted::{Script, Step};
+use crate::transport::{Script, Step};
 
 #[tokio::test(start_paused = true)]
 async fn an_account_with_several_write_regions_is_refused_with_the_remedy() {

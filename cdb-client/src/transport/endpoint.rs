@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use reqwest::Url;
 
 use crate::error::{Error, Result};
-use crate::tls::ServerProof;
+use crate::transport::tls::ServerProof;
 
 pub(crate) fn parse_endpoint(text: &str) -> Result<Url> {
     let refused = |why: &str| {

@@ -12,7 +12,7 @@ use bytes::{Bytes, BytesMut};
 use reqwest::Url;
 
 use crate::error::{Error, Result};
-use crate::tls::{self, ServerProof, is_untrusted};
+use crate::transport::tls::{self, ServerProof, is_untrusted};
 use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 
 /// Azure's load balancer closes idle connections after about four minutes.

@@ -12,9 +12,9 @@ use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
 use super::sign;
-use crate::credential::{Authorization, Credential, SigningContext, header_value};
-use crate::endpoint::is_connection_string;
+use crate::credential::authorization::{Authorization, Credential, SigningContext, header_value};
 use crate::error::{Error, Result};
+use crate::transport::endpoint::is_connection_string;
 
 /// Bytes of a decoded account key.
 const KEY_BYTES: usize = 64;

@@ -103,7 +103,7 @@ mod implementation {
     use rustls_platform_verifier::BuilderVerifierExt as _;
 
     use super::{Error, Result, ServerProof};
-    use crate::loopback_certificate::AnyCertificate;
+    use crate::transport::loopback_certificate::AnyCertificate;
 
     pub(super) fn configure(
         client: reqwest::ClientBuilder,

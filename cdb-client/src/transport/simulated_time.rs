@@ -13,9 +13,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::clock::{http_date_of, machine_now};
-use crate::network::Network;
-use crate::tls::ServerProof;
-use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
+use crate::transport::tls::ServerProof;
+use crate::transport::{Delivery, HttpRequest, HttpResponse, Network, Transport, TransportError};
 
 /// How long a request takes.
 const ROUND_TRIP: Duration = Duration::from_millis(1);

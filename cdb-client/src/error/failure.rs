@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use cdb_model::KeyTooLong;
 
-use crate::operation::OperationKind;
-use crate::status::Status;
+use crate::error::{OperationKind, Status};
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
