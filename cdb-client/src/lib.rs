@@ -79,13 +79,11 @@ mod config;
 mod connection_string;
 mod container;
 mod credential;
-mod epk;
 mod error;
 mod governor;
 mod header;
 mod operation_result;
-mod partition_health;
-mod physical_partitions;
+mod partitions;
 #[cfg(any(test, feature = "test-support"))]
 mod raw;
 mod regions;
@@ -94,8 +92,6 @@ mod resource;
 mod response;
 mod retry;
 mod route;
-mod session_token;
-mod shared_call;
 mod telemetry;
 mod transport;
 mod usage;
@@ -127,14 +123,12 @@ pub use credential::EntraId;
 pub use credential::{Authorization, Credential, MasterKey, SigningContext};
 pub use error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
 pub use operation_result::OperationResult;
-pub use partition_health::{Behind, PartitionHealth};
-pub use physical_partitions::PhysicalPartitionId;
+pub use partitions::{Behind, PartitionHealth, PhysicalPartitionId, SharedCall};
 #[cfg(any(test, feature = "test-support"))]
 pub use raw::RawTarget;
 #[doc(hidden)]
 pub use retry::Jitter;
 pub use retry::RetryConfig;
-pub use shared_call::SharedCall;
 pub use transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 #[cfg(any(test, feature = "test-support"))]
 pub use transport::{Script, SimulatedTime, Step};

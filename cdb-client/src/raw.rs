@@ -9,7 +9,7 @@ use crate::container::ContainerClient;
 use crate::credential::SigningContext;
 use crate::error::{Error, ErrorKind, Result};
 use crate::header;
-use crate::session_token::SessionScope;
+use crate::partitions::SessionScope;
 use crate::transport::{HttpRequest, HttpResponse};
 
 /// The target of a raw request.

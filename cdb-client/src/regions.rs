@@ -11,7 +11,7 @@ use reqwest::Url;
 use tokio::time::Instant;
 
 use crate::account::{Account, Region, normalized};
-use crate::partition_health::RangeEndpoints;
+use crate::partitions::RangeEndpoints;
 use crate::route::Route;
 use crate::transport::endpoint::{is_loopback, parse_endpoint};
 

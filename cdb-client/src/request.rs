@@ -5,14 +5,12 @@ use cdb_model::{AnyPartitionKey, ETag, PartitionKey};
 use http::header::{CONTENT_TYPE, IF_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use crate::epk::EpkPart;
 use crate::error::{Error, OperationKind, Result};
 use crate::header;
-use crate::physical_partitions::PhysicalPartitionId;
+use crate::partitions::{EpkPart, PhysicalPartitionId, SessionScope};
 use crate::resource::Resource;
 use crate::retry::Repeat;
 use crate::route::Route;
-use crate::session_token::SessionScope;
 
 /// A request, ready for any number of attempts.
 #[derive(Clone, Debug)]

@@ -9,8 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::container::ContainerContext;
 use crate::error::{Error, ErrorKind, OperationKind, Result};
-use crate::partition_health::{Class, leave_write, refused_since, watch_stall};
-use crate::physical_partitions::PhysicalPartitionId;
+use crate::partitions::{Class, PhysicalPartitionId, leave_write, refused_since, watch_stall};
 use crate::request::Request;
 
 /// The interval at which slow work asks whether its partition answers.

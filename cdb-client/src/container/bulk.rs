@@ -24,7 +24,7 @@ use crate::container::point::JSON;
 use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
 use crate::header;
 use crate::operation_result::OperationResult;
-use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
+use crate::partitions::{PhysicalPartitionId, RangeMap};
 use crate::request::Request;
 use crate::retry::{Accepted, Outcome, Tries, Verdict, verdict};
 

@@ -15,14 +15,13 @@ use crate::container::unique_keys::UniqueKeys;
 use crate::error::{OperationKind, Result};
 use crate::governor::{Admission, Governor};
 use crate::header;
-use crate::partition_health::{Class, GoesOn, PartitionHealth};
-use crate::physical_partitions::{
-    LISTING_INTERVAL, ListedRange, PhysicalPartitionId, RangeCache, RangeMap,
+use crate::partitions::{
+    Class, GoesOn, LISTING_INTERVAL, ListedRange, PartitionHealth, PhysicalPartitionId, RangeCache,
+    RangeMap, SessionScope, SessionTokens,
 };
 use crate::request::Request;
 use crate::resource::{Resource, check_name};
 use crate::retry::{Accepted, Observers, Pipeline, Repeat};
-use crate::session_token::{SessionScope, SessionTokens};
 
 /// One container of one account. Clones share what the process knows of it.
 #[derive(Clone, Debug)]

@@ -20,11 +20,10 @@ use crate::container::context::ContainerContext;
 use crate::container::feed_cursor::{FeedCursor, FeedStart, RangeCursor};
 use crate::container::feed_row::{ChangeRow, FeedRow, VersionRow};
 use crate::container::handle::ContainerClient;
-use crate::epk::EpkPart;
 use crate::error::{Error, OperationKind, Result};
 use crate::header;
+use crate::partitions::{EpkPart, SessionScope};
 use crate::request::Request;
-use crate::session_token::SessionScope;
 
 /// A reader of the change feed, whose rows `R` tell the mode: [`FeedRow`] for the latest versions of
 /// documents, [`VersionRow`] for all versions and deletions.

@@ -8,8 +8,7 @@
 use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::epk::EpkPart;
-use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
+use crate::partitions::{EpkPart, PhysicalPartitionId, RangeMap};
 
 /// Where a change feed starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

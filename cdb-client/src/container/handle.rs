@@ -11,8 +11,7 @@ use derive_where::derive_where;
 use crate::container::answering::REFUSED;
 use crate::container::context::ContainerContext;
 use crate::error::{Error, Result};
-use crate::partition_health::{Behind, PartitionHealth};
-use crate::physical_partitions::PhysicalPartitionId;
+use crate::partitions::{Behind, PartitionHealth, PhysicalPartitionId};
 use crate::usage::Usage;
 
 /// A container whose documents are those of `C`. Cheap to clone; all handles of a client share the

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::container::merge::Progress;
 use crate::error::{Error, Result};
-use crate::physical_partitions::PhysicalPartitionId;
+use crate::partitions::PhysicalPartitionId;
 
 /// One page of a query, and the position of the next page. See
 /// [`QueryRun::page`](crate::QueryRun::page).

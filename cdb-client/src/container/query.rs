@@ -14,9 +14,8 @@ use crate::container::merge::Merge;
 use crate::container::page::{Continuation, Origin, Page};
 use crate::container::reach::Reach;
 use crate::container::source::{QueryRequest, Target};
-use crate::epk::EpkPart;
 use crate::error::{Error, Result};
-use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
+use crate::partitions::{EpkPart, PhysicalPartitionId, RangeMap};
 
 /// How often a query starts over because partitions split during it.
 pub(super) const MAX_RESTARTS: u32 = 4;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use cdb_model::PartitionKey;
 
 use crate::container::source::Target;
-use crate::epk::EpkPart;
-use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
+use crate::partitions::{EpkPart, PhysicalPartitionId, RangeMap};
 
 /// The partitions that a query may read.
 #[derive(Debug)]

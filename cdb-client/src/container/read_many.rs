@@ -11,7 +11,7 @@ use futures::future::try_join_all;
 use crate::container::handle::ContainerClient;
 use crate::container::query::{MAX_RESTARTS, over_splits};
 use crate::error::{Error, Result};
-use crate::physical_partitions::PhysicalPartitionId;
+use crate::partitions::PhysicalPartitionId;
 
 type Location = (PartitionKey, ItemId);
 

@@ -8,12 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::container::context::ContainerContext;
 use crate::container::row::{Row, RowReader};
-use crate::epk::EpkPart;
 use crate::error::{Error, OperationKind, Result};
 use crate::header;
-use crate::physical_partitions::PhysicalPartitionId;
+use crate::partitions::{EpkPart, PhysicalPartitionId, SessionScope};
 use crate::request::Request;
-use crate::session_token::SessionScope;
 
 /// The service refuses it with a charset.
 pub(super) const QUERY: &str = "application/query+json";

@@ -19,7 +19,7 @@ use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
 use crate::governor::Governor;
 use crate::header;
-use crate::partition_health::Watch;
+use crate::partitions::{SessionTokens, Watch};
 use crate::regions::Regions;
 use crate::request::Request;
 use crate::response::Response;
@@ -27,7 +27,6 @@ use crate::retry::right::Right;
 use crate::retry::{
     Accepted, Backoff, Jitter, Outcome, Repeat, RetryConfig, Tries, Verdict, verdict,
 };
-use crate::session_token::SessionTokens;
 use crate::telemetry::{self, Attempt};
 use crate::transport::{Delivery, HttpRequest, Transport, TransportError};
 use crate::usage::Meter;

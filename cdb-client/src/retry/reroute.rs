@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::account::Account;
 use crate::error::Status;
 use crate::header;
-use crate::partition_health::{RangeEndpoints, Watch};
+use crate::partitions::{RangeEndpoints, Watch};
 use crate::request::Request;
 use crate::retry::Outcome;
 use crate::retry::pipeline::{Call, Observers, Pipeline};

@@ -37,9 +37,9 @@ macro_rules! probes {
 
 probes! {
     required partitions::several_partitions "Does the container have several physical partitions?"
-        "cdb-client/src/physical_partitions.rs";
+        "cdb-client/src/partitions/ranges.rs";
     required partitions::hashing "Does the client hash keys as the service does?"
-        "cdb-client/src/epk.rs", "provider/src/queue/poll/probe.rs";
+        "cdb-client/src/partitions/epk.rs", "provider/src/queue/poll/probe.rs";
     required partitions::bulk "Does a bulk execute each operation, and name the failed one?"
         "cdb-client/src/container/bulk.rs";
     required partitions::aggregates "Are count, sum, minimum, maximum and average right over several partitions?"
@@ -81,7 +81,7 @@ probes! {
     required ids::other_scripts "Can ids contain other scripts and emoji?"
         "cdb-model/src/id.rs", "cdb-client/src/resource.rs";
     required ids::keys_of_other_scripts "Can partition keys contain other scripts and emoji?"
-        "cdb-model/src/partition_key.rs", "cdb-client/src/epk.rs";
+        "cdb-model/src/partition_key.rs", "cdb-client/src/partitions/epk.rs";
     required ids::keys_with_control_characters "Can partition keys contain control characters?"
         "cdb-model/src/partition_key.rs";
     measured ids::control_characters "Can ids contain control characters?"
@@ -117,7 +117,7 @@ probes! {
     required account::one_write_region "Does one region accept writes?"
         "provider/src/turn/lock.rs", "cdb-client/src/container/opening_checks.rs";
     required account::consistency "Is the default consistency Session or stronger?"
-        "cdb-client/src/session_token.rs", "cdb-client/src/container/opening_checks.rs";
+        "cdb-client/src/partitions/session_token.rs", "cdb-client/src/container/opening_checks.rs";
     measured ids::large_integers "Are integers above 2^53 rounded?"
         "cdb-model/src/numbers.rs";
     required writes::expiry "Does a document expire by its `ttl`?"

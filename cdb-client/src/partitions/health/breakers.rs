@@ -12,7 +12,7 @@ use super::endpoints::RangeEndpoints;
 use super::stall::{note_stall, refused, work_of_task};
 use super::unanswered::UnansweredId;
 use crate::error::{Error, ErrorKind, Result};
-use crate::physical_partitions::{PhysicalPartitionId, RangeMap};
+use crate::partitions::ranges::{PhysicalPartitionId, RangeMap};
 
 /// The time for which a request goes on after its deadline. Its answer tells how long the partition
 /// takes. Attempts end after this time by default.

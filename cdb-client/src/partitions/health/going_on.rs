@@ -9,11 +9,11 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use super::breakers::{GOES_ON, PartitionHealth};
 use super::circuit::Class;
-use super::health::{GOES_ON, PartitionHealth};
 use super::stall::{leaves_write, work_of_task};
 use crate::error::Result;
-use crate::physical_partitions::PhysicalPartitionId;
+use crate::partitions::ranges::PhysicalPartitionId;
 use crate::retry::Accepted;
 
 /// A write of the work of a task.

@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 
+use super::breakers::PartitionHealth;
 use super::circuit::{Class, FIRST, LONGEST, SILENT_BEFORE};
 use super::endpoints::RangeEndpoints;
-use super::health::PartitionHealth;
 use super::signal::Signal;
 use super::stall::note_stall;
 use super::unanswered::UnansweredId;
 use crate::error::{Result, Status};
-use crate::physical_partitions::PhysicalPartitionId;
+use crate::partitions::ranges::PhysicalPartitionId;
 
 /// A request under way. Dropping it counts as a failure of the partition after a while without an
 /// answer.

@@ -12,9 +12,9 @@ use cdb_model::PartitionKey;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::epk::{Epk, EpkPart, HashVersion};
 use crate::error::{Error, Result};
-use crate::shared_call::SharedCall;
+use crate::partitions::epk::{Epk, EpkPart, HashVersion};
+use crate::partitions::shared_call::SharedCall;
 
 /// The service's "partition key range id" of a physical partition. Valid until that partition is
 /// split or merged.
