@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cdb_model::{Container, Timestamp};
 
-use crate::account::Account;
 use crate::container::{ContainerClient, ContainerContext};
 use crate::error::Result;
-use crate::request::Request;
+use crate::protocol::Request;
+use crate::regions::Account;
 use crate::retry::Pipeline;
-use crate::usage::Usage;
+use crate::throughput::Usage;
 
 /// A client of one account. Cheap to clone; clones share connections, session tokens and the clock.
 ///

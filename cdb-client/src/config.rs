@@ -7,12 +7,12 @@ use std::sync::Arc;
 use cdb_model::Timestamp;
 use http::HeaderValue;
 
-use crate::background::BackgroundConfig;
 use crate::client::CosmosClient;
 use crate::clock::{ServiceClock, machine_now};
 use crate::credential::Credential;
 use crate::error::{Error, Result};
 use crate::retry::{Jitter, Pipeline, PipelineParts, RetryConfig};
+use crate::throughput::BackgroundConfig;
 use crate::transport::endpoint::{is_loopback, parse_endpoint, server_proof, without_secrets};
 use crate::transport::{Network, Transport};
 

@@ -70,9 +70,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod account;
-mod background;
-mod call_deadline;
 mod client;
 mod clock;
 mod config;
@@ -80,21 +77,14 @@ mod connection_string;
 mod container;
 mod credential;
 mod error;
-mod governor;
-mod header;
-mod operation_result;
 mod partitions;
+mod protocol;
 #[cfg(any(test, feature = "test-support"))]
 mod raw;
 mod regions;
-mod request;
-mod resource;
-mod response;
 mod retry;
-mod route;
-mod telemetry;
+mod throughput;
 mod transport;
-mod usage;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -105,9 +95,6 @@ struct Readme;
 #[doc(no_inline)]
 pub use {async_trait::async_trait, bytes, http};
 
-pub use account::{Account, Region};
-pub use background::BackgroundConfig;
-pub use call_deadline::{time_left, with_own_deadline, within_deadline};
 pub use client::{CosmosClient, DatabaseClient};
 pub use clock::machine_now;
 pub use config::CosmosClientBuilder;
@@ -122,14 +109,15 @@ pub use container::{
 pub use credential::EntraId;
 pub use credential::{Authorization, Credential, MasterKey, SigningContext};
 pub use error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
-pub use operation_result::OperationResult;
 pub use partitions::{Behind, PartitionHealth, PhysicalPartitionId, SharedCall};
+pub use protocol::OperationResult;
 #[cfg(any(test, feature = "test-support"))]
 pub use raw::RawTarget;
+pub use regions::{Account, Region};
 #[doc(hidden)]
 pub use retry::Jitter;
-pub use retry::RetryConfig;
+pub use retry::{RetryConfig, time_left, with_own_deadline, within_deadline};
+pub use throughput::{BackgroundConfig, OperationUsage, Usage, measure_charge};
 pub use transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 #[cfg(any(test, feature = "test-support"))]
 pub use transport::{Script, SimulatedTime, Step};
-pub use usage::{OperationUsage, Usage, measure_charge};

@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderValue, Method};
 use crate::container::ContainerClient;
 use crate::credential::SigningContext;
 use crate::error::{Error, ErrorKind, Result};
-use crate::header;
 use crate::partitions::SessionScope;
+use crate::protocol::header;
 use crate::transport::{HttpRequest, HttpResponse};
 
 /// The target of a raw request.

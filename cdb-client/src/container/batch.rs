@@ -7,9 +7,7 @@ use cdb_model::{Batch, BatchOperation, Container, ETag, MemberOf, OperationIndex
 use crate::container::handle::ContainerClient;
 use crate::container::point::JSON;
 use crate::error::{Error, OperationKind, Result, Taken};
-use crate::header;
-use crate::operation_result::OperationResult;
-use crate::request::Request;
+use crate::protocol::{OperationResult, Request, header};
 use crate::retry::Repeat;
 
 /// The results of a batch that was executed.

@@ -13,7 +13,7 @@ use crate::container::difference::Difference;
 use crate::container::handle::ContainerClient;
 use crate::container::live::LiveContainer;
 use crate::error::{Error, ErrorKind, Result, Status};
-use crate::resource::check_name;
+use crate::protocol::check_name;
 
 const READY_ATTEMPTS: u32 = 25;
 const READY_DELAY: Duration = Duration::from_millis(200);

@@ -16,17 +16,14 @@ use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::call_deadline::time_left;
 use crate::container::batch::repeat_of;
 use crate::container::context::ContainerContext;
 use crate::container::handle::ContainerClient;
 use crate::container::point::JSON;
 use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
-use crate::header;
-use crate::operation_result::OperationResult;
 use crate::partitions::{PhysicalPartitionId, RangeMap};
-use crate::request::Request;
-use crate::retry::{Accepted, Outcome, Tries, Verdict, verdict};
+use crate::protocol::{Accepted, OperationResult, Request, header};
+use crate::retry::{Outcome, Tries, Verdict, time_left, verdict};
 
 /// The bytes of one request, well below the service's 2 MB: a large request occupies its partition
 /// for long.

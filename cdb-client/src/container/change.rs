@@ -19,8 +19,7 @@ use crate::container::search_definition::{
     Existing, add_computed, add_full_texts, add_search_indexes, add_vectors,
 };
 use crate::error::{Error, ErrorKind, OperationKind, Result};
-use crate::request::Request;
-use crate::resource::Resource;
+use crate::protocol::{Request, Resource};
 
 /// How often the definition is read and replaced while others change it or answers are lost.
 const ATTEMPTS: u32 = 5;

@@ -9,19 +9,15 @@ use http::Method;
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
-use crate::background::Work;
-use crate::call_deadline::{time_left, with_own_deadline};
 use crate::container::unique_keys::UniqueKeys;
 use crate::error::{OperationKind, Result};
-use crate::governor::{Admission, Governor};
-use crate::header;
 use crate::partitions::{
     Class, GoesOn, LISTING_INTERVAL, ListedRange, PartitionHealth, PhysicalPartitionId, RangeCache,
     RangeMap, SessionScope, SessionTokens,
 };
-use crate::request::Request;
-use crate::resource::{Resource, check_name};
-use crate::retry::{Accepted, Observers, Pipeline, Repeat};
+use crate::protocol::{Accepted, Request, Resource, check_name, header};
+use crate::retry::{Observers, Pipeline, Repeat, time_left, with_own_deadline};
+use crate::throughput::{Admission, Governor, Work};
 
 /// One container of one account. Clones share what the process knows of it.
 #[derive(Clone, Debug)]

@@ -21,9 +21,8 @@ use crate::container::feed_cursor::{FeedCursor, FeedStart, RangeCursor};
 use crate::container::feed_row::{ChangeRow, FeedRow, VersionRow};
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, OperationKind, Result};
-use crate::header;
 use crate::partitions::{EpkPart, SessionScope};
-use crate::request::Request;
+use crate::protocol::{Request, header};
 
 /// A reader of the change feed, whose rows `R` tell the mode: [`FeedRow`] for the latest versions of
 /// documents, [`VersionRow`] for all versions and deletions.

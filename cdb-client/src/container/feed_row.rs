@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::error::{Error, Result};
-use crate::response::without_nulls;
+use crate::protocol::without_nulls;
 
 /// The rows of a change feed: [`FeedRow`] for the latest versions of documents, [`VersionRow`] for all
 /// versions and deletions. Implemented by no other type.

@@ -12,7 +12,7 @@ use crate::container::answering::REFUSED;
 use crate::container::context::ContainerContext;
 use crate::error::{Error, Result};
 use crate::partitions::{Behind, PartitionHealth, PhysicalPartitionId};
-use crate::usage::Usage;
+use crate::throughput::Usage;
 
 /// A container whose documents are those of `C`. Cheap to clone; all handles of a client share the
 /// session tokens, so a process reads its own writes.

@@ -3,8 +3,7 @@
 use cdb_model::ContainerDefinition;
 
 use crate::error::Result;
-use crate::header;
-use crate::retry::Accepted;
+use crate::protocol::{Accepted, header};
 
 /// A container at the service.
 #[derive(Debug)]

@@ -12,10 +12,8 @@ use crate::container::bootstrap::Throughput;
 use crate::container::live::LiveContainer;
 use crate::container::point::JSON;
 use crate::error::{ErrorKind, OperationKind, Result};
-use crate::header;
-use crate::request::Request;
-use crate::resource::{Resource, check_name};
-use crate::retry::{Accepted, Repeat};
+use crate::protocol::{Accepted, Request, Resource, check_name, header};
+use crate::retry::Repeat;
 
 #[derive(Serialize)]
 struct NewDatabase<'a> {

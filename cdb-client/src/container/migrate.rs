@@ -10,7 +10,7 @@ use crate::container::feed_cursor::{FeedCursor, FeedStart};
 use crate::container::handle::ContainerClient;
 use crate::container::point::JSON;
 use crate::error::{Error, OperationKind, Result};
-use crate::usage::measure_charge;
+use crate::throughput::measure_charge;
 
 /// The number of documents per page and physical partition.
 const PAGE: u32 = 500;

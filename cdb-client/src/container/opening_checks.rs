@@ -7,12 +7,12 @@ use cdb_model::{Container, PartitionKey, PartitionKeyValue};
 use http::Method;
 use tokio::time::timeout;
 
-use crate::account::Account;
 use crate::client::DatabaseClient;
 use crate::container::bootstrap::BootstrapConfig;
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, ErrorKind, OperationKind, Result};
-use crate::request::Request;
+use crate::protocol::Request;
+use crate::regions::Account;
 
 /// How long the probe may delay the opening.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);

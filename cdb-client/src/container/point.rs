@@ -8,9 +8,7 @@ use http::Method;
 
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, OperationKind, Result, Status};
-use crate::header;
-use crate::request::Request;
-use crate::retry::Accepted;
+use crate::protocol::{Accepted, Request, header};
 
 pub(super) const JSON: &str = "application/json";
 

@@ -12,9 +12,8 @@ use serde_json::value::RawValue;
 use crate::container::handle::ContainerClient;
 use crate::container::point::{JSON, Written, stored_in};
 use crate::error::{Error, OperationKind, Result};
-use crate::header;
-use crate::request::Request;
-use crate::retry::{Accepted, Repeat};
+use crate::protocol::{Accepted, Request, header};
+use crate::retry::Repeat;
 
 /// Spelled as in Microsoft's documentation.
 const PATCH: &str = "application/json_patch+json";

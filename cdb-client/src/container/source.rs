@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::container::context::ContainerContext;
 use crate::container::row::{Row, RowReader};
 use crate::error::{Error, OperationKind, Result};
-use crate::header;
 use crate::partitions::{EpkPart, PhysicalPartitionId, SessionScope};
-use crate::request::Request;
+use crate::protocol::{Request, header};
 
 /// The service refuses it with a charset.
 pub(super) const QUERY: &str = "application/query+json";

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::tests::{create, parts, pipeline, read};
 use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{Error, ErrorKind};
-use crate::header;
+use crate::protocol::header;
 use crate::retry::{Pipeline, PipelineParts, RetryConfig};
 use crate::transport::{
     Delivery, HttpRequest, HttpResponse, Script, Step, Transport, TransportError,

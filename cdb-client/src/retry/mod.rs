@@ -1,8 +1,8 @@
 //! Sends a request until it succeeds, fails permanently, or reaches its deadline.
 
-mod accepted;
 mod backoff;
 mod config;
+mod deadline;
 #[cfg(test)]
 mod failover_tests;
 mod pipeline;
@@ -10,13 +10,14 @@ mod reroute;
 mod right;
 #[cfg(test)]
 mod rights_tests;
+pub(crate) mod telemetry;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
-pub(crate) use accepted::Accepted;
 pub(crate) use backoff::Backoff;
 pub use backoff::Jitter;
 pub use config::RetryConfig;
+pub use deadline::{time_left, with_own_deadline, within_deadline};
 pub(crate) use pipeline::{Observers, Pipeline, PipelineParts};
 pub(crate) use verdict::{Outcome, Repeat, Tries, Verdict, verdict};

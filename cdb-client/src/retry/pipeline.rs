@@ -12,24 +12,19 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
-use crate::background::BackgroundConfig;
-use crate::call_deadline::time_left;
 use crate::clock::ServiceClock;
 use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
-use crate::governor::Governor;
-use crate::header;
 use crate::partitions::{SessionTokens, Watch};
+use crate::protocol::{Accepted, Request, Response, header};
 use crate::regions::Regions;
-use crate::request::Request;
-use crate::response::Response;
 use crate::retry::right::Right;
+use crate::retry::telemetry::{self, Attempt};
 use crate::retry::{
-    Accepted, Backoff, Jitter, Outcome, Repeat, RetryConfig, Tries, Verdict, verdict,
+    Backoff, Jitter, Outcome, Repeat, RetryConfig, Tries, Verdict, time_left, verdict,
 };
-use crate::telemetry::{self, Attempt};
+use crate::throughput::{BackgroundConfig, Governor, Meter};
 use crate::transport::{Delivery, HttpRequest, Transport, TransportError};
-use crate::usage::Meter;
 
 /// The settings and dependencies of a pipeline.
 #[derive(Debug)]

@@ -7,14 +7,12 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use tokio::time::timeout;
 
-use crate::account::Account;
 use crate::error::Status;
-use crate::header;
 use crate::partitions::{RangeEndpoints, Watch};
-use crate::request::Request;
+use crate::protocol::{Request, Route, header};
+use crate::regions::Account;
 use crate::retry::Outcome;
 use crate::retry::pipeline::{Call, Observers, Pipeline};
-use crate::route::Route;
 use crate::transport::Delivery;
 
 /// The shortest time between two requests for the account document, after a refused write.

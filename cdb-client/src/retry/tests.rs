@@ -10,9 +10,8 @@ use tokio::time::Instant;
 use crate::credential::{Authorization, Credential, MasterKey, SigningContext};
 use crate::error::{Error, ErrorKind, OperationKind};
 use crate::partitions::{SessionScope, SessionTokens};
-use crate::request::Request;
-use crate::resource::Resource;
-use crate::retry::{Accepted, Jitter, Pipeline, PipelineParts, Repeat, RetryConfig};
+use crate::protocol::{Accepted, Request, Resource};
+use crate::retry::{Jitter, Pipeline, PipelineParts, Repeat, RetryConfig};
 use crate::transport::{Delivery, Script, Step};
 
 const PRIMARY: &str =

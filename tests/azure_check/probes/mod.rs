@@ -79,7 +79,7 @@ probes! {
     required ids::separators "Can ids contain `: | ; , ~`?"
         "cdb-model/src/id.rs";
     required ids::other_scripts "Can ids contain other scripts and emoji?"
-        "cdb-model/src/id.rs", "cdb-client/src/resource.rs";
+        "cdb-model/src/id.rs", "cdb-client/src/protocol/resource.rs";
     required ids::keys_of_other_scripts "Can partition keys contain other scripts and emoji?"
         "cdb-model/src/partition_key.rs", "cdb-client/src/partitions/epk.rs";
     required ids::keys_with_control_characters "Can partition keys contain control characters?"

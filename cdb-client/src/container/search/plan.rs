@@ -10,7 +10,7 @@ use super::fusion::Scores;
 use crate::container::context::ContainerContext;
 use crate::container::source::{QUERY, QueryRequest};
 use crate::error::{Error, OperationKind, Result};
-use crate::header;
+use crate::protocol::header;
 
 /// The features of a plan that this client executes. Names: `QueryFeature.cs` of the vendor's .NET
 /// client.

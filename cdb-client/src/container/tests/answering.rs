@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::fixture::{fixture, two_ranges};
 use crate::error::OperationKind;
-use crate::request::Request;
+use crate::protocol::Request;
 use crate::transport::{Script, Step};
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::fixture::{listing, one_range};
 use super::shop::{Order, Profile, Shop, order, profile, shop};
 use crate::error::ErrorKind;
+use crate::throughput::measure_charge;
 use crate::transport::{Delivery, Script, Step};
-use crate::usage::measure_charge;
 
 fn results(codes: &[u16]) -> Step {
     let results: Vec<Value> = codes

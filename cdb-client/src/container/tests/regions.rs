@@ -13,7 +13,7 @@ use super::shop::{Profile, Shop, profile};
 use crate::client::CosmosClient;
 use crate::container::{BootstrapConfig, ContainerClient};
 use crate::credential::MasterKey;
-use crate::header;
+use crate::protocol::header;
 use crate::transport::{HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError};
 
 const WEST: &str = "West US";

@@ -14,7 +14,7 @@ use super::circuit::Class;
 use super::stall::{leaves_write, work_of_task};
 use crate::error::Result;
 use crate::partitions::ranges::PhysicalPartitionId;
-use crate::retry::Accepted;
+use crate::protocol::Accepted;
 
 /// A write of the work of a task.
 pub(crate) struct GoesOn {

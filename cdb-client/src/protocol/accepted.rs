@@ -5,8 +5,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{CallDetails, Error, Result};
-use crate::operation_result::OperationResult;
-use crate::response::Response;
+use crate::protocol::{OperationResult, Response};
 
 /// An accepted answer, and the details of its call.
 #[derive(Clone, Debug)]

@@ -6,11 +6,9 @@ use http::header::{CONTENT_TYPE, IF_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::error::{Error, OperationKind, Result};
-use crate::header;
 use crate::partitions::{EpkPart, PhysicalPartitionId, SessionScope};
-use crate::resource::Resource;
+use crate::protocol::{Resource, Route, header};
 use crate::retry::Repeat;
-use crate::route::Route;
 
 /// A request, ready for any number of attempts.
 #[derive(Clone, Debug)]

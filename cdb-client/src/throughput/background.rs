@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue};
 
 use crate::error::{Error, Result};
-use crate::header;
+use crate::protocol::header;
 
 /// The class of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,8 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::error::{Error, Result, Status};
-use crate::header;
-use crate::operation_result::OperationResult;
+use crate::protocol::{OperationResult, header};
 use crate::transport::HttpResponse;
 
 /// An answer to a request.

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::OperationKind;
-use crate::telemetry::Attempt;
+use crate::retry::telemetry::Attempt;
 
 /// A snapshot of a client's usage by kind of operation. Every attempt counts, including failed
 /// ones.

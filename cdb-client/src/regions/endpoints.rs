@@ -10,9 +10,9 @@ use std::time::Duration;
 use reqwest::Url;
 use tokio::time::Instant;
 
-use crate::account::{Account, Region, normalized};
 use crate::partitions::RangeEndpoints;
-use crate::route::Route;
+use crate::protocol::Route;
+use crate::regions::account::{Account, Region, normalized};
 use crate::transport::endpoint::{is_loopback, parse_endpoint};
 
 /// How long requests avoid an endpoint that could not be reached, while there is another one.

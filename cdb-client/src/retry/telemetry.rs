@@ -8,8 +8,8 @@ use metrics::{Label, counter, histogram};
 use tracing::{Span, debug, field, info_span};
 
 use crate::error::{Error, ErrorKind, OperationKind, Result, Status};
-use crate::request::Request;
-use crate::retry::{Accepted, Outcome};
+use crate::protocol::{Accepted, Request};
+use crate::retry::Outcome;
 
 /// One attempt, for the meter.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +143,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::resource::Resource;
+    use crate::protocol::Resource;
 
     /// Records every value of every histogram as text.
     #[derive(Default)]

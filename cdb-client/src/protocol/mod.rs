@@ -1,0 +1,16 @@
+//! Requests and answers of the service, as its REST protocol writes them.
+
+mod accepted;
+pub(crate) mod header;
+mod operation_result;
+mod request;
+mod resource;
+mod response;
+mod route;
+
+pub(crate) use accepted::Accepted;
+pub use operation_result::OperationResult;
+pub(crate) use request::Request;
+pub(crate) use resource::{Resource, check_name};
+pub(crate) use response::{Response, without_nulls};
+pub(crate) use route::Route;
