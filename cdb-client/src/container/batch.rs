@@ -5,9 +5,8 @@ use std::marker::PhantomData;
 use cdb_model::{Batch, BatchOperation, Container, ETag, MemberOf, OperationIndex, Stored};
 
 use crate::container::handle::ContainerClient;
-use crate::container::point::JSON;
 use crate::error::{Error, OperationKind, Result, Taken};
-use crate::protocol::{OperationResult, Request, header};
+use crate::protocol::{JSON, OperationResult, Request, header};
 use crate::retry::Repeat;
 
 /// The results of a batch that was executed.

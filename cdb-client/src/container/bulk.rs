@@ -19,10 +19,9 @@ use tokio::time::Instant;
 use crate::container::batch::repeat_of;
 use crate::container::context::ContainerContext;
 use crate::container::handle::ContainerClient;
-use crate::container::point::JSON;
 use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
 use crate::partitions::{PhysicalPartitionId, RangeMap};
-use crate::protocol::{Accepted, OperationResult, Request, header};
+use crate::protocol::{Accepted, JSON, OperationResult, Request, header};
 use crate::retry::{Outcome, Tries, Verdict, time_left, verdict};
 
 /// The bytes of one request, well below the service's 2 MB: a large request occupies its partition

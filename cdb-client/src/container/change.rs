@@ -14,12 +14,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::client::DatabaseClient;
-use crate::container::point::JSON;
 use crate::container::search_definition::{
     Existing, add_computed, add_full_texts, add_search_indexes, add_vectors,
 };
 use crate::error::{Error, ErrorKind, OperationKind, Result};
-use crate::protocol::{Request, Resource};
+use crate::protocol::{JSON, Request, Resource};
 
 /// How often the definition is read and replaced while others change it or answers are lost.
 const ATTEMPTS: u32 = 5;

@@ -10,9 +10,8 @@ use serde::Serialize;
 use crate::client::DatabaseClient;
 use crate::container::bootstrap::Throughput;
 use crate::container::live::LiveContainer;
-use crate::container::point::JSON;
 use crate::error::{ErrorKind, OperationKind, Result};
-use crate::protocol::{Accepted, Request, Resource, check_name, header};
+use crate::protocol::{Accepted, JSON, Request, Resource, check_name, header};
 use crate::retry::Repeat;
 
 #[derive(Serialize)]

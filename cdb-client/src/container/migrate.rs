@@ -8,8 +8,8 @@ use http::Method;
 use crate::container::feed::ChangeFeed;
 use crate::container::feed_cursor::{FeedCursor, FeedStart};
 use crate::container::handle::ContainerClient;
-use crate::container::point::JSON;
 use crate::error::{Error, OperationKind, Result};
+use crate::protocol::JSON;
 use crate::throughput::measure_charge;
 
 /// The number of documents per page and physical partition.

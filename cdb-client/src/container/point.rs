@@ -10,8 +10,6 @@ use crate::container::handle::ContainerClient;
 use crate::error::{Error, OperationKind, Result, Status};
 use crate::protocol::{Accepted, Request, header};
 
-pub(super) const JSON: &str = "application/json";
-
 /// The result of a write.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -10,9 +10,9 @@ use http::Method;
 use serde_json::value::RawValue;
 
 use crate::container::handle::ContainerClient;
-use crate::container::point::{JSON, Written, stored_in};
+use crate::container::point::{Written, stored_in};
 use crate::error::{Error, OperationKind, Result};
-use crate::protocol::{Accepted, Request, header};
+use crate::protocol::{Accepted, JSON, Request, header};
 use crate::retry::Repeat;
 
 /// Spelled as in Microsoft's documentation.

@@ -10,7 +10,7 @@ mod route;
 
 pub(crate) use accepted::Accepted;
 pub use operation_result::OperationResult;
-pub(crate) use request::Request;
+pub(crate) use request::{JSON, Request};
 pub(crate) use resource::{Resource, check_name};
 pub(crate) use response::{Response, without_nulls};
 pub(crate) use route::Route;

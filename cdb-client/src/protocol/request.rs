@@ -10,6 +10,9 @@ use crate::partitions::{EpkPart, PhysicalPartitionId, SessionScope};
 use crate::protocol::{Resource, Route, header};
 use crate::retry::Repeat;
 
+/// The content type of a document, and of a definition.
+pub(crate) const JSON: &str = "application/json";
+
 /// A request, ready for any number of attempts.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
