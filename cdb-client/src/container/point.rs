@@ -1,4 +1,4 @@
-//! Reads of one document, and what a write returns.
+//! Reads of one document, requests for one, and what a write returns.
 
 use cdb_model::{
     Address, Container, ETag, ItemId, KnownPartition, MemberOf, PartitionKey, Stored, Target,
@@ -84,6 +84,17 @@ impl<C: Container> ContainerClient<C> {
             Err(error) if error.status() == Some(Status::ITEM_NOT_FOUND) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Creates a request for one item, without a body.
+    pub(super) fn item_request(
+        &self,
+        kind: OperationKind,
+        method: Method,
+        id: &ItemId,
+    ) -> Result<Request> {
+        let resource = self.context.resource.item(id.as_str())?;
+        Ok(Request::new(kind, method, resource))
     }
 
     /// Adds this handle's consistency to a read.

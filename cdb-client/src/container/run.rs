@@ -261,17 +261,6 @@ impl<C: Container> ContainerClient<C> {
             .items_request(kind, JSON, body)
             .header(header::PREFER, "return=minimal")
     }
-
-    /// Creates a request for one item, without a body.
-    pub(super) fn item_request(
-        &self,
-        kind: OperationKind,
-        method: Method,
-        id: &ItemId,
-    ) -> Result<Request> {
-        let resource = self.context.resource.item(id.as_str())?;
-        Ok(Request::new(kind, method, resource))
-    }
 }
 
 impl Request {
