@@ -6,6 +6,7 @@ mod bootstrap;
 mod bulk;
 mod change;
 mod conflict;
+mod consistency;
 mod context;
 mod difference;
 mod extend;

@@ -115,9 +115,9 @@ probes! {
     measured region::entra "May an Entra ID identity read and write, and not create containers?"
         "cdb-client/src/container/bootstrap.rs";
     required account::one_write_region "Does one region accept writes?"
-        "provider/src/turn/lock.rs", "cdb-client/src/container/opening_checks.rs";
+        "provider/src/turn/lock.rs", "cdb-client/src/container/consistency.rs";
     required account::consistency "Is the default consistency Session or stronger?"
-        "cdb-client/src/partitions/session_token.rs", "cdb-client/src/container/opening_checks.rs";
+        "cdb-client/src/partitions/session_token.rs", "cdb-client/src/container/consistency.rs";
     measured ids::large_integers "Are integers above 2^53 rounded?"
         "cdb-model/src/numbers.rs";
     required writes::expiry "Does a document expire by its `ttl`?"
@@ -125,7 +125,7 @@ probes! {
     measured region::hub "Is a read answered that has the header of the hub region and `LatestCommitted`?"
         "cdb-client/src/retry/reroute.rs";
     measured account::latest_committed "Does a read with `LatestCommitted` cost about twice a session read?"
-        "cdb-client/src/container/opening_checks.rs";
+        "cdb-client/src/container/consistency.rs";
     measured account::without_version "Is a request without `x-ms-version` answered?"
         "cdb-emulator/src/execute.rs";
     measured account::unknown_version "Is an unknown `x-ms-version` refused with 400?"
