@@ -72,15 +72,12 @@
 
 mod client;
 mod clock;
-mod config;
-mod connection_string;
 mod container;
 mod credential;
+mod database;
 mod error;
 mod partitions;
 mod protocol;
-#[cfg(any(test, feature = "test-support"))]
-mod raw;
 mod regions;
 mod retry;
 mod throughput;
@@ -95,24 +92,26 @@ struct Readme;
 #[doc(no_inline)]
 pub use {async_trait::async_trait, bytes, http};
 
-pub use client::{CosmosClient, DatabaseClient};
+pub use client::{
+    ConnectionString, ConnectionStringParts, CosmosClient, CosmosClientBuilder, DatabaseClient,
+};
 pub use clock::machine_now;
-pub use config::CosmosClientBuilder;
-pub use connection_string::{ConnectionString, ConnectionStringParts};
+#[cfg(any(test, feature = "test-support"))]
+pub use container::RawTarget;
 pub use container::{
-    AvailableRows, BatchOutcome, Bootstrap, BootstrapConfig, Change, ChangeFeed, ChangeRow,
-    ContainerChange, ContainerClient, Continuation, Difference, FeedCursor, FeedPage, FeedRow,
-    FeedStart, FromExecuted, Migration, MigrationStep, OnDifference, Page, Pages, QueryRun,
-    SingleOperation, Throughput, VersionRow, Written,
+    AvailableRows, BatchOutcome, Change, ChangeFeed, ChangeRow, ContainerClient, Continuation,
+    FeedCursor, FeedPage, FeedRow, FeedStart, FromExecuted, Migration, MigrationStep, Page, Pages,
+    QueryRun, SingleOperation, VersionRow, Written,
 };
 #[cfg(feature = "entra")]
 pub use credential::EntraId;
 pub use credential::{Authorization, Credential, MasterKey, SigningContext};
+pub use database::{
+    Bootstrap, BootstrapConfig, ContainerChange, Difference, OnDifference, Throughput,
+};
 pub use error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
 pub use partitions::{Behind, PartitionHealth, PhysicalPartitionId, SharedCall};
 pub use protocol::OperationResult;
-#[cfg(any(test, feature = "test-support"))]
-pub use raw::RawTarget;
 pub use regions::{Account, Region};
 #[doc(hidden)]
 pub use retry::Jitter;

@@ -5,8 +5,7 @@ use cdb_model::{Container, Upgraded, upgrade};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 
-use crate::container::feed::ChangeFeed;
-use crate::container::feed_cursor::{FeedCursor, FeedStart};
+use crate::container::feed::{ChangeFeed, FeedCursor, FeedStart};
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, OperationKind, Result};
 use crate::protocol::JSON;

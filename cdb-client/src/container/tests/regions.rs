@@ -11,8 +11,9 @@ use tokio::time::{Instant, sleep};
 
 use super::shop::{Profile, Shop, profile};
 use crate::client::CosmosClient;
-use crate::container::{BootstrapConfig, ContainerClient};
+use crate::container::ContainerClient;
 use crate::credential::MasterKey;
+use crate::database::BootstrapConfig;
 use crate::protocol::header;
 use crate::transport::{HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError};
 

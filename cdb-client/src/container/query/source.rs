@@ -7,7 +7,7 @@ use cdb_model::{Parameter, PartitionKey, Statement};
 use serde::{Deserialize, Serialize};
 
 use crate::container::context::ContainerContext;
-use crate::container::row::{Row, RowReader};
+use crate::container::query::row::{Row, RowReader};
 use crate::error::{Error, OperationKind, Result};
 use crate::partitions::{EpkPart, PhysicalPartitionId, SessionScope};
 use crate::protocol::{Request, header};

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::client::DatabaseClient;
-use crate::container::search_definition::{
+use crate::database::search_definition::{
     Existing, add_computed, add_full_texts, add_search_indexes, add_vectors,
 };
 use crate::error::{Error, ErrorKind, OperationKind, Result};

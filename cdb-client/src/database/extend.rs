@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::client::DatabaseClient;
-use crate::container::difference::Difference;
-use crate::container::search_definition::{
+use crate::database::Difference;
+use crate::database::search_definition::{
     Existing, add_computed, add_full_texts, add_vectors, list,
 };
 use crate::error::{Error, ErrorKind, Result};

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::container::context::ContainerContext;
-use crate::container::reach::Reach;
-use crate::container::row::RowReader;
-use crate::container::source::{Position, QueryRequest, Source, Target};
+use crate::container::query::reach::Reach;
+use crate::container::query::row::RowReader;
+use crate::container::query::source::{Position, QueryRequest, Source, Target};
 use crate::error::{Error, Result};
 
 /// The most rows of one page of the service that a position skips.

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::fusion::Scores;
 use crate::container::context::ContainerContext;
-use crate::container::source::{QUERY, QueryRequest};
+use crate::container::query::source::{QUERY, QueryRequest};
 use crate::error::{Error, OperationKind, Result};
 use crate::protocol::header;
 

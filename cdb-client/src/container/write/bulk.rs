@@ -16,9 +16,9 @@ use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;
 
-use crate::container::batch::repeat_of;
 use crate::container::context::ContainerContext;
 use crate::container::handle::ContainerClient;
+use crate::container::write::batch::repeat_of;
 use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
 use crate::partitions::{PhysicalPartitionId, RangeMap};
 use crate::protocol::{Accepted, JSON, OperationResult, Request, header};

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 
 use crate::clock::http_date_of;
 use crate::container::context::ContainerContext;
-use crate::container::feed_cursor::{FeedCursor, FeedStart, RangeCursor};
-use crate::container::feed_row::{ChangeRow, FeedRow, VersionRow};
+use crate::container::feed::cursor::{FeedCursor, FeedStart, RangeCursor};
+use crate::container::feed::row::{ChangeRow, FeedRow, VersionRow};
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, OperationKind, Result};
 use crate::partitions::{EpkPart, SessionScope};

@@ -13,7 +13,7 @@ use cdb_model::{Scope, Statement};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::container::merge::Progress;
+use crate::container::query::merge::Progress;
 use crate::error::{Error, Result};
 use crate::partitions::PhysicalPartitionId;
 

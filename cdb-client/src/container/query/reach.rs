@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cdb_model::PartitionKey;
 
-use crate::container::source::Target;
+use crate::container::query::source::Target;
 use crate::partitions::{EpkPart, PhysicalPartitionId, RangeMap};
 
 /// The partitions that a query may read.

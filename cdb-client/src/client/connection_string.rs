@@ -6,8 +6,7 @@ use std::str::FromStr;
 
 use zeroize::Zeroizing;
 
-use crate::client::CosmosClient;
-use crate::config::CosmosClientBuilder;
+use crate::client::{CosmosClient, CosmosClientBuilder};
 use crate::credential::MasterKey;
 use crate::error::{Error, Result};
 use crate::transport::endpoint::without_secrets;

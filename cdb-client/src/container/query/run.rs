@@ -10,10 +10,10 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use serde_json::value::RawValue;
 
 use crate::container::handle::ContainerClient;
-use crate::container::merge::Merge;
-use crate::container::page::{Continuation, Origin, Page};
-use crate::container::reach::Reach;
-use crate::container::source::{QueryRequest, Target};
+use crate::container::query::merge::Merge;
+use crate::container::query::page::{Continuation, Origin, Page};
+use crate::container::query::reach::Reach;
+use crate::container::query::source::{QueryRequest, Target};
 use crate::error::{Error, Result};
 use crate::partitions::{EpkPart, PhysicalPartitionId, RangeMap};
 

@@ -7,9 +7,8 @@ use cdb_model::Container;
 use tokio::time::timeout;
 
 use crate::client::DatabaseClient;
-use crate::container::ContainerClient;
-use crate::container::bootstrap::BootstrapConfig;
-use crate::container::consistency::if_permitted;
+use crate::container::{ContainerClient, if_permitted};
+use crate::database::BootstrapConfig;
 use crate::error::Result;
 use crate::regions::Account;
 

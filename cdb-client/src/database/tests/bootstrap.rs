@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::fixture::{Fixture, client, two_ranges};
-use crate::container::{Bootstrap, BootstrapConfig, ContainerChange, OnDifference, Throughput};
+use crate::container::tests::fixture::{Fixture, client, two_ranges};
+use crate::database::{Bootstrap, BootstrapConfig, ContainerChange, OnDifference, Throughput};
 use crate::error::{Error, ErrorKind};
 use crate::transport::{Delivery, Script, Step};
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 use cdb_model::{Container, ContainerDefinition};
 
 use crate::client::{CosmosClient, DatabaseClient};
-use crate::container::difference::Difference;
-use crate::container::handle::ContainerClient;
-use crate::container::live::LiveContainer;
+use crate::container::ContainerClient;
+use crate::database::Difference;
+use crate::database::live::LiveContainer;
 use crate::error::{Error, ErrorKind, Result, Status};
 use crate::protocol::check_name;
 

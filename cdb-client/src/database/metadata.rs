@@ -8,8 +8,8 @@ use http::Method;
 use serde::Serialize;
 
 use crate::client::DatabaseClient;
-use crate::container::bootstrap::Throughput;
-use crate::container::live::LiveContainer;
+use crate::database::Throughput;
+use crate::database::live::LiveContainer;
 use crate::error::{ErrorKind, OperationKind, Result};
 use crate::protocol::{Accepted, JSON, Request, Resource, check_name, header};
 use crate::retry::Repeat;

@@ -7,8 +7,8 @@ use cdb_model::{Container as _, UniqueKey};
 use serde_json::{Value, json};
 
 use super::bootstrap::{account, bootstrap, live, progress};
-use super::fixture::{Fixture, client, two_ranges};
-use crate::container::{Bootstrap, BootstrapConfig, OnDifference};
+use crate::container::tests::fixture::{Fixture, client, two_ranges};
+use crate::database::{Bootstrap, BootstrapConfig, OnDifference};
 use crate::error::ErrorKind;
 use crate::transport::{Script, Step};
 

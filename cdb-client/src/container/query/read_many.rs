@@ -9,7 +9,7 @@ use cdb_model::{
 use futures::future::try_join_all;
 
 use crate::container::handle::ContainerClient;
-use crate::container::query::{MAX_RESTARTS, over_splits};
+use crate::container::query::run::{MAX_RESTARTS, over_splits};
 use crate::error::{Error, Result};
 use crate::partitions::PhysicalPartitionId;
 
