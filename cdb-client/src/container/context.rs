@@ -15,8 +15,8 @@ use crate::partitions::{
     Class, GoesOn, LISTING_INTERVAL, ListedRange, PartitionHealth, PhysicalPartitionId, RangeCache,
     RangeMap, SessionScope, SessionTokens,
 };
-use crate::protocol::{Accepted, Request, Resource, check_name, header};
-use crate::retry::{Observers, Pipeline, Repeat, time_left, with_own_deadline};
+use crate::protocol::{Accepted, Repeat, Request, Resource, check_name, header};
+use crate::retry::{Observers, Pipeline, time_left, with_own_deadline};
 use crate::throughput::{Admission, Governor, Work};
 
 /// One container of one account. Clones share what the process knows of it.

@@ -11,8 +11,7 @@ use crate::client::DatabaseClient;
 use crate::database::Throughput;
 use crate::database::live::LiveContainer;
 use crate::error::{ErrorKind, OperationKind, Result};
-use crate::protocol::{Accepted, JSON, Request, Resource, check_name, header};
-use crate::retry::Repeat;
+use crate::protocol::{Accepted, JSON, Repeat, Request, Resource, check_name, header};
 
 #[derive(Serialize)]
 struct NewDatabase<'a> {

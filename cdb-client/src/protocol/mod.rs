@@ -3,6 +3,8 @@
 mod accepted;
 pub(crate) mod header;
 mod operation_result;
+mod outcome;
+mod repeat;
 mod request;
 mod resource;
 mod response;
@@ -10,6 +12,8 @@ mod route;
 
 pub(crate) use accepted::Accepted;
 pub use operation_result::OperationResult;
+pub(crate) use outcome::Outcome;
+pub(crate) use repeat::Repeat;
 pub(crate) use request::{JSON, Request};
 pub(crate) use resource::{Resource, check_name};
 pub(crate) use response::{Response, without_nulls};

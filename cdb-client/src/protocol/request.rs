@@ -7,8 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::error::{Error, OperationKind, Result};
 use crate::partitions::{EpkPart, PhysicalPartitionId, SessionScope};
-use crate::protocol::{Resource, Route, header};
-use crate::retry::Repeat;
+use crate::protocol::{Repeat, Resource, Route, header};
 
 /// The content type of a document, and of a definition.
 pub(crate) const JSON: &str = "application/json";

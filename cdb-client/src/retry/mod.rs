@@ -20,4 +20,4 @@ pub use backoff::Jitter;
 pub use config::RetryConfig;
 pub use deadline::{time_left, with_own_deadline, within_deadline};
 pub(crate) use pipeline::{Observers, Pipeline, PipelineParts};
-pub(crate) use verdict::{Outcome, Repeat, Tries, Verdict, verdict};
+pub(crate) use verdict::{Tries, Verdict, verdict};

@@ -16,13 +16,11 @@ use crate::clock::ServiceClock;
 use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
 use crate::partitions::{SessionTokens, Watch};
-use crate::protocol::{Accepted, Request, Response, header};
+use crate::protocol::{Accepted, Outcome, Repeat, Request, Response, header};
 use crate::regions::Regions;
 use crate::retry::right::Right;
 use crate::retry::telemetry::{self, Attempt};
-use crate::retry::{
-    Backoff, Jitter, Outcome, Repeat, RetryConfig, Tries, Verdict, time_left, verdict,
-};
+use crate::retry::{Backoff, Jitter, RetryConfig, Tries, Verdict, time_left, verdict};
 use crate::throughput::{BackgroundConfig, Governor, Meter};
 use crate::transport::{Delivery, HttpRequest, Transport, TransportError};
 

@@ -9,9 +9,8 @@ use tokio::time::timeout;
 
 use crate::error::Status;
 use crate::partitions::{RangeEndpoints, Watch};
-use crate::protocol::{Request, Route, header};
+use crate::protocol::{Outcome, Request, Route, header};
 use crate::regions::Account;
-use crate::retry::Outcome;
 use crate::retry::pipeline::{Call, Observers, Pipeline};
 use crate::transport::Delivery;
 

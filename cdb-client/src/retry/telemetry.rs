@@ -8,8 +8,7 @@ use metrics::{Label, counter, histogram};
 use tracing::{Span, debug, field, info_span};
 
 use crate::error::{Error, ErrorKind, OperationKind, Result, Status};
-use crate::protocol::{Accepted, Request};
-use crate::retry::Outcome;
+use crate::protocol::{Accepted, Outcome, Request};
 
 /// One attempt, for the meter.
 #[derive(Clone, Copy, Debug)]

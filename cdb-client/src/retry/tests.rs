@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use crate::credential::{Authorization, Credential, MasterKey, SigningContext};
 use crate::error::{Error, ErrorKind, OperationKind};
 use crate::partitions::{SessionScope, SessionTokens};
-use crate::protocol::{Accepted, Request, Resource};
-use crate::retry::{Jitter, Pipeline, PipelineParts, Repeat, RetryConfig};
+use crate::protocol::{Accepted, Repeat, Request, Resource};
+use crate::retry::{Jitter, Pipeline, PipelineParts, RetryConfig};
 use crate::transport::{Delivery, Script, Step};
 
 const PRIMARY: &str =

@@ -6,8 +6,7 @@ use cdb_model::{Batch, BatchOperation, Container, ETag, MemberOf, OperationIndex
 
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, OperationKind, Result, Taken};
-use crate::protocol::{JSON, OperationResult, Request, header};
-use crate::retry::Repeat;
+use crate::protocol::{JSON, OperationResult, Repeat, Request, header};
 
 /// The results of a batch that was executed.
 #[derive(Clone, Debug)]

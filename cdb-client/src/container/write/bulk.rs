@@ -21,8 +21,8 @@ use crate::container::handle::ContainerClient;
 use crate::container::write::batch::repeat_of;
 use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
 use crate::partitions::{PhysicalPartitionId, RangeMap};
-use crate::protocol::{Accepted, JSON, OperationResult, Request, header};
-use crate::retry::{Outcome, Tries, Verdict, time_left, verdict};
+use crate::protocol::{Accepted, JSON, OperationResult, Outcome, Request, header};
+use crate::retry::{Tries, Verdict, time_left, verdict};
 
 /// The bytes of one request, well below the service's 2 MB: a large request occupies its partition
 /// for long.

@@ -12,8 +12,7 @@ use serde_json::value::RawValue;
 use crate::container::handle::ContainerClient;
 use crate::container::point::{Written, stored_in};
 use crate::error::{Error, OperationKind, Result};
-use crate::protocol::{Accepted, JSON, Request, header};
-use crate::retry::Repeat;
+use crate::protocol::{Accepted, JSON, Repeat, Request, header};
 
 /// Spelled as in Microsoft's documentation.
 const PATCH: &str = "application/json_patch+json";
