@@ -10,7 +10,7 @@ mod reroute;
 mod right;
 #[cfg(test)]
 mod rights_tests;
-pub(crate) mod telemetry;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod verdict;

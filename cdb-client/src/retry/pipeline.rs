@@ -19,9 +19,9 @@ use crate::partitions::{SessionTokens, Watch};
 use crate::protocol::{Accepted, Outcome, Repeat, Request, Response, header};
 use crate::regions::Regions;
 use crate::retry::right::Right;
-use crate::retry::telemetry::{self, Attempt};
+use crate::retry::telemetry;
 use crate::retry::{Backoff, Jitter, RetryConfig, Tries, Verdict, time_left, verdict};
-use crate::throughput::{BackgroundConfig, Governor, Meter};
+use crate::throughput::{Attempt, BackgroundConfig, Governor, Meter};
 use crate::transport::{Delivery, HttpRequest, Transport, TransportError};
 
 /// The settings and dependencies of a pipeline.

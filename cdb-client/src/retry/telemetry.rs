@@ -10,16 +10,6 @@ use tracing::{Span, debug, field, info_span};
 use crate::error::{Error, ErrorKind, OperationKind, Result, Status};
 use crate::protocol::{Accepted, Outcome, Request};
 
-/// One attempt, for the meter.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Attempt {
-    pub kind: OperationKind,
-    pub status: Option<Status>,
-    pub charge: f64,
-    pub bytes_sent: usize,
-    pub bytes_received: usize,
-}
-
 /// `db.system.name`.
 const SYSTEM: &str = "azure.cosmosdb";
 

@@ -7,5 +7,5 @@ mod usage;
 pub use background::BackgroundConfig;
 pub(crate) use background::Work;
 pub(crate) use governor::{Admission, Governor};
-pub(crate) use usage::Meter;
+pub(crate) use usage::{Attempt, Meter};
 pub use usage::{OperationUsage, Usage, measure_charge};

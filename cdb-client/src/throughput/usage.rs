@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
-use crate::error::OperationKind;
-use crate::retry::telemetry::Attempt;
+use crate::error::{OperationKind, Status};
 
 /// A snapshot of a client's usage by kind of operation. Every attempt counts, including failed
 /// ones.
@@ -115,6 +114,16 @@ fn add_charge(charge: f64) {
     let _unmeasured = CHARGE.try_with(|sum| sum.set(sum.get() + charge));
 }
 
+/// One attempt, for the meter.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempt {
+    pub kind: OperationKind,
+    pub status: Option<Status>,
+    pub charge: f64,
+    pub bytes_sent: usize,
+    pub bytes_received: usize,
+}
+
 /// Counts attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
@@ -128,7 +137,7 @@ impl Meter {
         let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = usage.by_kind.entry(attempt.kind).or_default();
         entry.requests += 1;
-        entry.failures += u64::from(!attempt.status.is_some_and(crate::Status::is_success));
+        entry.failures += u64::from(!attempt.status.is_some_and(Status::is_success));
         entry.throttled += u64::from(attempt.status.is_some_and(|status| status.code == 429));
         entry.charge += attempt.charge;
         entry.bytes_sent += bytes(attempt.bytes_sent);
@@ -146,7 +155,6 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Status;
 
     fn attempt(kind: OperationKind, code: u16) -> Attempt {
         Attempt {
