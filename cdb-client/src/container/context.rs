@@ -13,7 +13,7 @@ use crate::container::unique_keys::UniqueKeys;
 use crate::error::{OperationKind, Result};
 use crate::partitions::{
     Class, GoesOn, LISTING_INTERVAL, ListedRange, PartitionHealth, PhysicalPartitionId, RangeCache,
-    RangeMap, SessionScope, SessionTokens,
+    RangeMap, SessionScope, SessionTokens, goes_on,
 };
 use crate::protocol::{Accepted, Repeat, Request, Resource, check_name, header};
 use crate::retry::{Observers, Pipeline, time_left, with_own_deadline};
@@ -185,7 +185,7 @@ impl ContainerContext {
     async fn send_as_is(&self, request: &Request, can_fail_over: bool) -> Result<Accepted> {
         let range = self.range_of_request(request);
         if let Some(range) = &range
-            && GoesOn::concerns(Class::of(request.kind))
+            && goes_on(Class::of(request.kind))
         {
             let (context, request, to) = (self.clone(), request.clone(), range.clone());
             let sent = async move { context.send_to(Some(to), &request, can_fail_over).await };

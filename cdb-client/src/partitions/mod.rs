@@ -9,7 +9,7 @@ mod shared_call;
 pub(crate) use epk::EpkPart;
 pub use health::{Behind, PartitionHealth};
 pub(crate) use health::{
-    Class, GoesOn, RangeEndpoints, Watch, leave_write, refused_since, watch_stall,
+    Class, GoesOn, RangeEndpoints, Watch, goes_on, leave_write, refused_since, watch_stall,
 };
 pub use ranges::PhysicalPartitionId;
 pub(crate) use ranges::{LISTING_INTERVAL, ListedRange, RangeCache, RangeMap};

@@ -14,25 +14,24 @@ use super::circuit::Class;
 use super::stall::{leaves_write, work_of_task};
 use crate::error::Result;
 use crate::partitions::ranges::PhysicalPartitionId;
-use crate::protocol::Accepted;
 
 /// A write of the work of a task.
-pub(crate) struct GoesOn {
+pub(crate) struct GoesOn<T: Send + 'static> {
     health: Arc<PartitionHealth>,
     range: PhysicalPartitionId,
-    write: Option<BoxFuture<'static, Result<Accepted>>>,
+    write: Option<BoxFuture<'static, Result<T>>>,
 }
 
-impl GoesOn {
-    /// Returns whether the requests of this class go on without their callers in this task.
-    pub(crate) fn concerns(class: Class) -> bool {
-        class == Class::Writes && work_of_task().is_some()
-    }
+/// Returns whether the requests of this class go on without their callers in this task.
+pub(crate) fn goes_on(class: Class) -> bool {
+    class == Class::Writes && work_of_task().is_some()
+}
 
+impl<T: Send + 'static> GoesOn<T> {
     pub(crate) fn new(
         health: Arc<PartitionHealth>,
         range: PhysicalPartitionId,
-        write: BoxFuture<'static, Result<Accepted>>,
+        write: BoxFuture<'static, Result<T>>,
     ) -> Self {
         let write = Some(write);
         Self {
@@ -43,8 +42,8 @@ impl GoesOn {
     }
 }
 
-impl Future for GoesOn {
-    type Output = Result<Accepted>;
+impl<T: Send + 'static> Future for GoesOn<T> {
+    type Output = Result<T>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let write = self.write.as_mut().expect("it is polled until it ends");
@@ -56,7 +55,7 @@ impl Future for GoesOn {
     }
 }
 
-impl Drop for GoesOn {
+impl<T: Send + 'static> Drop for GoesOn<T> {
     fn drop(&mut self) {
         if let Some(write) = self.write.take()
             && leaves_write()

@@ -18,6 +18,6 @@ pub use self::breakers::PartitionHealth;
 pub use self::circuit::Behind;
 pub(crate) use self::circuit::Class;
 pub(crate) use self::endpoints::RangeEndpoints;
-pub(crate) use self::going_on::GoesOn;
+pub(crate) use self::going_on::{GoesOn, goes_on};
 pub(crate) use self::stall::{leave_write, refused_since, watch_stall};
 pub(crate) use self::watch::Watch;
