@@ -92,9 +92,7 @@ struct Readme;
 #[doc(no_inline)]
 pub use {async_trait::async_trait, bytes, http};
 
-pub use client::{
-    ConnectionString, ConnectionStringParts, CosmosClient, CosmosClientBuilder, DatabaseClient,
-};
+pub use client::{ConnectionString, ConnectionStringParts, CosmosClient, CosmosClientBuilder};
 pub use clock::machine_now;
 #[cfg(any(test, feature = "test-support"))]
 pub use container::RawTarget;
@@ -107,7 +105,8 @@ pub use container::{
 pub use credential::EntraId;
 pub use credential::{Authorization, Credential, MasterKey, SigningContext};
 pub use database::{
-    Bootstrap, BootstrapConfig, ContainerChange, Difference, OnDifference, Throughput,
+    Bootstrap, BootstrapConfig, ContainerChange, DatabaseClient, Difference, OnDifference,
+    Throughput,
 };
 pub use error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
 pub use partitions::{Behind, PartitionHealth, PhysicalPartitionId, SharedCall};

@@ -1,11 +1,11 @@
-//! The client of an account, its databases, and handles to their containers.
+//! The client of an account, and what its handles share of each container.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cdb_model::{Container, Timestamp};
+use cdb_model::Timestamp;
 
-use crate::container::{ContainerClient, ContainerContext};
+use crate::container::ContainerContext;
 use crate::error::Result;
 use crate::protocol::Request;
 use crate::regions::Account;
@@ -36,14 +36,6 @@ impl CosmosClient {
                 pipeline: Arc::new(pipeline),
                 contexts: Mutex::new(HashMap::new()),
             }),
-        }
-    }
-
-    /// Returns a handle to a database of the account. Sends nothing.
-    pub fn database(&self, name: impl Into<String>) -> DatabaseClient {
-        DatabaseClient {
-            client: self.clone(),
-            name: name.into(),
         }
     }
 
@@ -86,7 +78,8 @@ impl CosmosClient {
         &self.inner.pipeline
     }
 
-    fn context(&self, database: &str, container: &str) -> Arc<ContainerContext> {
+    /// Returns the context of a container, which all its handles share.
+    pub(crate) fn context(&self, database: &str, container: &str) -> Arc<ContainerContext> {
         let mut contexts = self
             .inner
             .contexts
@@ -114,38 +107,5 @@ impl CosmosClient {
             .iter()
             .filter(|((of, name), _)| of == database && container.is_none_or(|c| c == name))
             .for_each(|(_, context)| context.forget());
-    }
-}
-
-/// A database of an account.
-#[derive(Clone, Debug)]
-pub struct DatabaseClient {
-    client: CosmosClient,
-    name: String,
-}
-
-impl DatabaseClient {
-    /// Returns its name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Returns a handle to a container whose documents are those of `C`. Sends nothing and checks
-    /// nothing; [`bootstrap`](Self::bootstrap) does.
-    pub fn container<C: Container>(&self, name: &str) -> ContainerClient<C> {
-        let context = self.client.context(&self.name, name);
-        if C::DOCUMENTS
-            .iter()
-            .any(|shape| !shape.unique_keys.is_empty())
-        {
-            context
-                .unique_keys
-                .declare(|| C::definition().unique_key_policy.unique_keys);
-        }
-        ContainerClient::new(context)
-    }
-
-    pub(crate) fn client(&self) -> &CosmosClient {
-        &self.client
     }
 }

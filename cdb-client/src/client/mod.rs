@@ -6,4 +6,4 @@ mod handle;
 
 pub use builder::CosmosClientBuilder;
 pub use connection_string::{ConnectionString, ConnectionStringParts};
-pub use handle::{CosmosClient, DatabaseClient};
+pub use handle::CosmosClient;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use cdb_model::{Container, ContainerDefinition};
 
-use crate::client::{CosmosClient, DatabaseClient};
+use crate::client::CosmosClient;
 use crate::container::ContainerClient;
-use crate::database::Difference;
 use crate::database::live::LiveContainer;
+use crate::database::{DatabaseClient, Difference};
 use crate::error::{Error, ErrorKind, Result, Status};
 use crate::protocol::check_name;
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::client::DatabaseClient;
+use crate::database::DatabaseClient;
 use crate::database::search_definition::{
     Existing, add_computed, add_full_texts, add_search_indexes, add_vectors,
 };

@@ -11,11 +11,10 @@ use cdb_model::{ContainerDefinition, IncludedPath, PolicyDifference};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::client::DatabaseClient;
-use crate::database::Difference;
 use crate::database::search_definition::{
     Existing, add_computed, add_full_texts, add_vectors, list,
 };
+use crate::database::{DatabaseClient, Difference};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The first and the longest time between two reads of the indexing progress. An account allows 500

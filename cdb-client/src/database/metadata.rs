@@ -7,9 +7,8 @@ use cdb_model::{Container, ContainerDefinition};
 use http::Method;
 use serde::Serialize;
 
-use crate::client::DatabaseClient;
-use crate::database::Throughput;
 use crate::database::live::LiveContainer;
+use crate::database::{DatabaseClient, Throughput};
 use crate::error::{ErrorKind, OperationKind, Result};
 use crate::protocol::{Accepted, JSON, Repeat, Request, Resource, check_name, header};
 

@@ -6,9 +6,8 @@ use std::time::Duration;
 use cdb_model::Container;
 use tokio::time::timeout;
 
-use crate::client::DatabaseClient;
 use crate::container::{ContainerClient, if_permitted};
-use crate::database::BootstrapConfig;
+use crate::database::{BootstrapConfig, DatabaseClient};
 use crate::error::Result;
 use crate::regions::Account;
 
