@@ -3,145 +3,20 @@
 //! Many production identities may not create containers, or not even read metadata. Each of the
 //! three modes does only what its name says, and an error names the missing container or right.
 
-use std::fmt;
 use std::time::Duration;
 
 use cdb_model::{Container, ContainerDefinition};
 
 use crate::client::CosmosClient;
 use crate::container::ContainerClient;
+use crate::database::config::{Bootstrap, BootstrapConfig, OnDifference};
 use crate::database::live::LiveContainer;
 use crate::database::{DatabaseClient, Difference};
-use crate::error::{Error, ErrorKind, Result, Status};
+use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::check_name;
 
 const READY_ATTEMPTS: u32 = 25;
 const READY_DELAY: Duration = Duration::from_millis(200);
-
-/// What [`DatabaseClient::bootstrap`] may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Bootstrap {
-    /// Creates a missing database or container, and checks an existing container.
-    #[default]
-    CreateIfMissing,
-    /// Checks an existing container. Requires the right to read metadata.
-    VerifyOnly,
-    /// Sends nothing and checks nothing.
-    Skip,
-}
-
-/// What to do about a live container whose indexing policy or default time to live differs from the
-/// model's. A container with another partition key or other unique keys is always refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum OnDifference {
-    /// Logs a warning and continues: all queries work, some at a higher cost.
-    #[default]
-    Warn,
-    /// Fails with [`ErrorKind::ContainerDiffers`].
-    Fail,
-    /// Adds the indexes, vectors and default time to live that the container lacks, removes nothing, and
-    /// waits until the index is built, even if another process added it; see
-    /// [`BootstrapConfig::index_timeout`]. With [`Bootstrap::VerifyOnly`], or
-    /// without the right, fails with [`ErrorKind::ContainerDiffers`] and names what to add. Logs a
-    /// warning about other differences.
-    Extend,
-}
-
-/// Request units per second of a new container. Has no effect on an existing one. Serverless
-/// accounts allow only [`Unspecified`](Self::Unspecified).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Throughput {
-    /// A share of the database's throughput, or the service's default.
-    #[default]
-    Unspecified,
-    /// A fixed number: a multiple of 100, at least 400.
-    Manual(u32),
-    /// Autoscale up to this maximum, a multiple of 1000. The service always provides a tenth of it.
-    Autoscale(u32),
-}
-
-/// How to bootstrap a container.
-///
-/// ```
-/// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_client::{Bootstrap, BootstrapConfig, ContainerClient, DatabaseClient, OnDifference, Throughput};
-/// use shop::Shop;
-///
-/// async fn open(database: &DatabaseClient) -> cdb_client::Result<ContainerClient<Shop>> {
-///     let config = BootstrapConfig::from(Bootstrap::CreateIfMissing)
-///         .with_throughput(Throughput::Autoscale(4_000))
-///         .with_on_difference(OnDifference::Extend);
-///     database.bootstrap("orders", config).await
-/// }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BootstrapConfig {
-    /// Whether to create and check the container.
-    pub mode: Bootstrap,
-    /// The throughput of a new container.
-    pub throughput: Throughput,
-    /// What to do about differences from the model.
-    pub on_difference: OnDifference,
-    /// Whether the account may have several write regions. `false` by default: two regions could
-    /// accept conflicting conditional writes, and leases, locks and ETags rely on one of them being
-    /// refused. [`Bootstrap::Skip`] does not check it;
-    /// [`check_account`](ContainerClient::check_account) does.
-    pub several_write_regions: bool,
-    /// How long [`OnDifference::Extend`] waits for an index that is being built; ten minutes by
-    /// default. The service builds it with spare request units, so a large container takes longer.
-    pub index_timeout: Duration,
-}
-
-impl Default for BootstrapConfig {
-    fn default() -> Self {
-        Self {
-            mode: Bootstrap::default(),
-            throughput: Throughput::default(),
-            on_difference: OnDifference::default(),
-            several_write_regions: false,
-            index_timeout: Duration::from_secs(600),
-        }
-    }
-}
-
-impl From<Bootstrap> for BootstrapConfig {
-    fn from(mode: Bootstrap) -> Self {
-        Self {
-            mode,
-            ..Self::default()
-        }
-    }
-}
-
-impl BootstrapConfig {
-    /// Sets the throughput of a new container.
-    pub fn with_throughput(mut self, throughput: Throughput) -> Self {
-        self.throughput = throughput;
-        self
-    }
-
-    /// Sets what to do about differences from the model.
-    pub fn with_on_difference(mut self, on_difference: OnDifference) -> Self {
-        self.on_difference = on_difference;
-        self
-    }
-
-    /// Sets whether the account may have several write regions.
-    pub fn with_several_write_regions(mut self, allowed: bool) -> Self {
-        self.several_write_regions = allowed;
-        self
-    }
-
-    /// Sets how long to wait for an index that is being built.
-    pub fn with_index_timeout(mut self, timeout: Duration) -> Self {
-        self.index_timeout = timeout;
-        self
-    }
-}
 
 impl CosmosClient {
     /// Opens a container, and creates it and its database if they are missing. The same as
@@ -343,27 +218,6 @@ impl DatabaseClient {
         };
         extended.map_err(|error| not_extended::<C>(error, name, &additions))
     }
-
-    /// Adds to an error what a user or administrator has to do.
-    pub(super) fn with_remedy<C: Container>(&self, error: Error, name: &str) -> Error {
-        let (database, action) = (self.name(), Action(&error));
-        let remedy = match error.kind() {
-            ErrorKind::NotFound => format!(
-                "container `{name}` of database `{database}` does not exist; create it, or bootstrap with `CreateIfMissing`"
-            ),
-            ErrorKind::Forbidden => {
-                let right = missing_right(error.status(), &C::definition());
-                format!(
-                    "this identity may not {action} (container `{name}` of database `{database}`): {right}"
-                )
-            }
-            ErrorKind::Unauthorized => format!(
-                "container `{name}` cannot be checked: the account refuses the key or token"
-            ),
-            _ => return error,
-        };
-        error.with_context(&remedy)
-    }
 }
 
 /// Adds to the error of an extension what a user or administrator has to do.
@@ -381,36 +235,6 @@ fn not_extended<C: Container>(error: Error, name: &str, additions: &[Difference]
             list(additions)
         )),
         _ => error,
-    }
-}
-
-/// Returns what an administrator has to do. Sub-statuses of roles: protocol.md 1.2.
-fn missing_right(status: Option<Status>, definition: &ContainerDefinition) -> String {
-    match status {
-        Some(Status::NOT_FOR_DATA_ROLES) => format!(
-            "no data-plane role allows that, so an administrator has to create database and container with the portal, ARM \
-             or the command line: partition key {}, default time to live {}, and the model's indexing policy",
-            definition.partition_key.paths.join(", "),
-            definition.default_ttl.map_or("off".to_owned(), |ttl| ttl.to_string()),
-        ),
-        Some(Status::NO_ROLE_FOR_METADATA) => "an administrator has to assign it a data-plane role, such as `Cosmos DB \
-             Built-in Data Contributor`; if it must not read metadata, bootstrap with `Skip`"
-            .to_owned(),
-        _ => "create it with another identity, or grant the right; bootstrap with `VerifyOnly` if this identity must not \
-              create, with `Skip` if it must not read metadata either"
-            .to_owned(),
-    }
-}
-
-/// The failed operation, for an error text.
-struct Action<'a>(&'a Error);
-
-impl fmt::Display for Action<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.call() {
-            Some(call) => call.operation.fmt(f),
-            None => f.write_str("do this"),
-        }
     }
 }
 
