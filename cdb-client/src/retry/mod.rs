@@ -1,6 +1,7 @@
 //! Sends a request until it succeeds, fails permanently, or reaches its deadline.
 
 mod backoff;
+mod call;
 mod config;
 mod deadline;
 #[cfg(test)]
@@ -17,7 +18,8 @@ mod verdict;
 
 pub(crate) use backoff::Backoff;
 pub use backoff::Jitter;
+pub(crate) use call::Observers;
 pub use config::RetryConfig;
 pub use deadline::{time_left, with_own_deadline, within_deadline};
-pub(crate) use pipeline::{Observers, Pipeline, PipelineParts};
+pub(crate) use pipeline::{Pipeline, PipelineParts};
 pub(crate) use verdict::{Tries, Verdict, verdict};

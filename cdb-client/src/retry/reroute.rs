@@ -11,7 +11,8 @@ use crate::error::Status;
 use crate::partitions::{RangeEndpoints, Watch};
 use crate::protocol::{Outcome, Request, Route, header};
 use crate::regions::Account;
-use crate::retry::pipeline::{Call, Observers, Pipeline};
+use crate::retry::call::{Call, Observers};
+use crate::retry::pipeline::Pipeline;
 use crate::transport::Delivery;
 
 /// The shortest time between two requests for the account document, after a refused write.
