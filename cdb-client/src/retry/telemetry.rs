@@ -7,7 +7,7 @@ use std::time::Duration;
 use metrics::{Label, counter, histogram};
 use tracing::{Span, debug, field, info_span};
 
-use crate::error::{Error, ErrorKind, OperationKind, Result, Status};
+use crate::error::{Error, ErrorKind, Result, Status};
 use crate::protocol::{Accepted, Outcome, Request};
 
 /// `db.system.name`.
@@ -132,6 +132,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::error::OperationKind;
     use crate::protocol::Resource;
 
     /// Records every value of every histogram as text.
