@@ -4,13 +4,9 @@ mod backoff;
 mod call;
 mod config;
 mod deadline;
-#[cfg(test)]
-mod failover_tests;
 mod pipeline;
 mod reroute;
 mod right;
-#[cfg(test)]
-mod rights_tests;
 mod telemetry;
 #[cfg(test)]
 mod tests;

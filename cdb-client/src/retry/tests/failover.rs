@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::tests::{create, parts, pipeline, read};
+use super::pipeline::{create, parts, pipeline, read};
 use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{Error, ErrorKind};
 use crate::protocol::header;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::tests::{create, parts, pipeline, read};
+use super::pipeline::{create, parts, pipeline, read};
 use crate::credential::{Authorization, Credential, SigningContext};
 use crate::error::{Error, ErrorKind};
 use crate::retry::{Pipeline, PipelineParts, RetryConfig};
