@@ -12,10 +12,10 @@ use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;
 use duroxide::OrchestrationRegistry;
 
-use crate::color::Terminal;
+use crate::connection::env_file::EnvFile;
 use crate::containers::Containers;
-use crate::env_file::EnvFile;
 use crate::exit::Exit;
+use crate::output::Terminal;
 use crate::program::Program;
 
 /// The command for the containers of a program, with its queries and settings. `C` is the type of the

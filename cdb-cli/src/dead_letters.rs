@@ -16,8 +16,8 @@ use crate::connection::Connection;
 use crate::dead_letter_id::DeadLetterId;
 use crate::exit::Failure;
 use crate::holdings::Holdings;
-use crate::messages::{Messages, Outcome};
 use crate::model::Model;
+use crate::model::messages::{Messages, Outcome};
 use crate::orchestrations::Orchestrations;
 use crate::paging::TwoLists;
 

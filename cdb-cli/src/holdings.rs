@@ -14,8 +14,8 @@ use cdb_work::{Work, WorkAdmin};
 
 use crate::connection::Connection;
 use crate::exit::Failure;
-use crate::messages::Messages;
 use crate::model::Model;
+use crate::model::messages::Messages;
 use crate::orchestrations::Orchestrations;
 
 /// The clients for what a container holds.

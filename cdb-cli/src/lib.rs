@@ -37,9 +37,7 @@
 
 mod args;
 mod attribute_filter;
-mod causes;
 mod cli;
-mod color;
 mod command;
 mod confirm;
 mod connection;
@@ -49,27 +47,19 @@ mod dashboard;
 mod dead_letter_id;
 mod dead_letters;
 mod doctor;
-mod env_file;
 mod examples;
 mod exit;
-mod foreign_types;
 mod format;
 mod holdings;
 #[cfg(feature = "mcp")]
 mod mcp;
-mod messages;
 mod model;
 mod orchestrations;
 mod output;
 mod paging;
 mod program;
-mod remedy;
 mod restart;
-mod time;
-mod token;
-mod unknown_indexes;
 mod view;
-mod wait_for_port;
 mod whole_file;
 
 use std::process::ExitCode;

@@ -15,8 +15,7 @@ use duroxide::providers::Provider;
 
 use crate::connection::Connection;
 use crate::exit::Failure;
-use crate::foreign_types;
-use crate::model::Model;
+use crate::model::{Model, foreign_types};
 use crate::output::counted;
 use crate::view::begin_pauses;
 use crate::view::work_item::{Start, describe};

@@ -11,18 +11,16 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use futures::future::LocalBoxFuture;
 
 use crate::args::{Args, Command};
-use crate::color::Terminal;
 use crate::command;
 use crate::connection;
+use crate::connection::env_file::EnvFile;
 use crate::containers::{Containers, reorder};
-use crate::env_file::EnvFile;
 use crate::examples;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, remedy};
 #[cfg(feature = "mcp")]
 use crate::mcp;
 use crate::model::Model;
-use crate::output::Console;
-use crate::remedy;
+use crate::output::{Console, Terminal};
 
 /// The command of a program, without the types of its containers.
 pub(crate) struct Program {

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 use crate::confirm::{Confirmation, PlanDigest, PlanItem, Planned, check_planned};
 use crate::dead_letters::Action;
 use crate::exit::{Exit, Failure};
-use crate::messages::Outcome;
+use crate::model::messages::Outcome;
 use crate::output::{Console, counted};
 
 /// The number of messages between two progress reports.

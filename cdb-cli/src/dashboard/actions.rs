@@ -12,7 +12,7 @@ use super::api::{dead_letter_id, gone};
 use super::state::Dashboard;
 use crate::dead_letters::Action;
 use crate::exit::Failure;
-use crate::messages::Outcome;
+use crate::model::messages::Outcome;
 use crate::restart;
 use crate::view::instances::Row;
 use crate::view::waits;

@@ -14,10 +14,9 @@ use serde::Serialize;
 
 use crate::connection::Connection;
 use crate::dead_letters::DeadLetterSources;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, remedy};
 use crate::holdings::{Holdings, known_model};
 use crate::model::Model;
-use crate::remedy;
 use finding::{Finding, Level};
 
 /// The findings, in the order of the checks.

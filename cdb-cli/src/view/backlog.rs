@@ -12,9 +12,8 @@ use super::change_feed;
 use super::queues::{self, Queues, Waiting};
 use crate::exit::Failure;
 use crate::holdings::Holdings;
-use crate::messages::Messages;
-use crate::output::table;
-use crate::time::{milliseconds, span};
+use crate::model::messages::Messages;
+use crate::output::{milliseconds, span, table};
 
 /// The queues of a container.
 #[derive(Clone, Debug, Serialize)]

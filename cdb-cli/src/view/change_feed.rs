@@ -10,8 +10,7 @@ use serde::Serialize;
 use super::retrying::next_attempt;
 use crate::exit::Failure;
 use crate::holdings::Holdings;
-use crate::output::{short, table};
-use crate::time::{milliseconds, span};
+use crate::output::{milliseconds, short, span, table};
 
 /// The parts of all processors.
 #[derive(Clone, Debug, Serialize)]

@@ -9,9 +9,8 @@ use serde::Serialize;
 
 use super::outbox::described;
 use crate::dead_letters::FoundDeadLetter;
-use crate::output::{MORE, short, table};
+use crate::output::{MORE, short, span, table};
 use crate::paging::{PageStart, RowPage};
-use crate::time::span;
 
 /// A page of dead letters, and the start of the next page.
 #[derive(Clone, Debug, Serialize)]

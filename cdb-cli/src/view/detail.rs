@@ -21,8 +21,7 @@ use super::work_item::shown;
 use crate::dead_letter_id::DeadLetterId;
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
-use crate::output::{counted, short};
-use crate::time::span;
+use crate::output::{counted, short, span};
 
 /// The number of earlier executions that the text form lists.
 const SHOWN_EXECUTIONS: usize = 5;

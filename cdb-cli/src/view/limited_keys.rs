@@ -15,8 +15,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
-use crate::output::{counted, short, table};
-use crate::time::{milliseconds, span};
+use crate::output::{counted, milliseconds, short, span, table};
 use crate::view::unstarted;
 
 /// The most keys that an answer shows.

@@ -9,8 +9,7 @@ use serde::Serialize;
 use super::limited_keys::{self, LimitedKeys};
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
-use crate::output::{short, table};
-use crate::time::span;
+use crate::output::{short, span, table};
 
 /// The limits of a container.
 #[derive(Clone, Debug, Serialize)]

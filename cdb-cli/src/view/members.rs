@@ -10,8 +10,7 @@ use cdb_provider::documents::{Durable, Member};
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::output::{short, table};
-use crate::time::span;
+use crate::output::{short, span, table};
 
 /// The number of missed heartbeats after which the other members remove a member.
 const MISSED: u32 = 3;

@@ -12,9 +12,8 @@ use serde::Serialize;
 use super::retrying::next_attempt;
 use crate::exit::Failure;
 use crate::holdings::Holdings;
-use crate::output::{MORE, short, table};
+use crate::output::{MORE, short, span, table};
 use crate::paging::{PageStart, TwoLists};
-use crate::time::span;
 
 /// A page of failed messages, and the start of the next page.
 #[derive(Clone, Debug, Serialize)]

@@ -14,10 +14,9 @@ use super::retrying::{RetryingRow, message_table};
 use super::work_item::describe;
 use crate::exit::Failure;
 use crate::holdings::Holdings;
-use crate::messages::Messages;
-use crate::output::{MORE, short, table};
+use crate::model::messages::Messages;
+use crate::output::{MORE, short, span, table};
 use crate::paging::{PageStart, TwoLists};
-use crate::time::span;
 
 /// A page of the outboxes, and the start of the next page.
 #[derive(Clone, Debug, Serialize)]

@@ -16,8 +16,7 @@ use serde::Serialize;
 use super::limited_keys::{self, LimitedKeys};
 use crate::exit::Failure;
 use crate::orchestrations::Orchestrations;
-use crate::output::table;
-use crate::time::{always_milliseconds, milliseconds, span};
+use crate::output::{always_milliseconds, milliseconds, span, table};
 use crate::view::running::{self, Busy};
 
 /// The number of oldest due messages from which the slots are computed.

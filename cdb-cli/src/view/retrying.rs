@@ -9,8 +9,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::holdings::Holdings;
-use crate::output::{MORE, short, table};
-use crate::time::span;
+use crate::output::{MORE, short, span, table};
 
 /// A page of the inboxes, and the start of the next page.
 #[derive(Clone, Debug, Serialize)]

@@ -8,8 +8,7 @@ use cdb_provider::coordination::{MemberRecord, MembershipConfig};
 use cdb_provider::documents::{Durable, Member, WorkerItem};
 use serde::Serialize;
 
-use crate::output::short;
-use crate::time::span;
+use crate::output::{short, span};
 
 /// The number of activities that are read.
 const SAMPLE: u32 = 200;

@@ -20,8 +20,7 @@ use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::orchestrations::{Orchestrations, payload_codec};
-use crate::output::{Console, counted};
-use crate::time::now;
+use crate::output::{Console, counted, now};
 use crate::view::instances::{ListFilter, list};
 
 /// The number of instances that are read and replayed at the same time.

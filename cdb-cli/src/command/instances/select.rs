@@ -15,8 +15,7 @@ use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::orchestrations::Orchestrations;
-use crate::output::{Console, counted};
-use crate::time::parse_span;
+use crate::output::{Console, counted, parse_span};
 use crate::view::instances::{
     ListFilter, RUNNING, UnindexedFilter, list, list_all, list_with_waits,
 };

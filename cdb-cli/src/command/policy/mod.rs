@@ -12,11 +12,10 @@ use clap::{Args, Subcommand};
 use self::apply::{Apply, ApplyOptions};
 use self::comparison::Comparison;
 use crate::connection::Connection;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, remedy};
 use crate::format::Format;
-use crate::model::Model;
+use crate::model::{Model, unknown_indexes};
 use crate::output::Console;
-use crate::{remedy, unknown_indexes};
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {

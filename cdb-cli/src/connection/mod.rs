@@ -1,6 +1,10 @@
 //! The options, environment variables and connection string that select an account. Secrets are
 //! never shown.
 
+pub(crate) mod env_file;
+mod port;
+mod token;
+
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
@@ -8,14 +12,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cdb_client::{ConnectionStringParts, CosmosClient, DatabaseClient, MasterKey, RetryConfig};
-
 use cdb_provider::payload::{Encryption, PayloadCodec};
 
-use crate::env_file::Origin;
-use crate::exit::Failure;
-use crate::remedy;
-use crate::token::{StaticToken, TokenCommand};
-use crate::wait_for_port;
+use self::env_file::Origin;
+use self::token::{StaticToken, TokenCommand};
+use crate::exit::{Failure, remedy};
 
 /// The account, the container and the credential.
 #[expect(clippy::struct_field_names, reason = "fields are options' names")]
@@ -215,7 +216,7 @@ impl Connection {
     pub(crate) fn database(&self) -> Result<DatabaseClient, Failure> {
         let client = self.client()?;
         if self.is_loopback() {
-            wait_for_port::wait(&self.shown_endpoint())?;
+            port::wait(&self.shown_endpoint())?;
         }
         Ok(client.database(&self.database))
     }

@@ -6,7 +6,7 @@
 use cdb_client::{Error, ErrorKind};
 use duroxide::providers::ProviderError;
 
-use crate::causes::with_causes;
+use super::causes::with_causes;
 
 /// The placeholder for the name of the program.
 const PROGRAM: &str = "{cdb}";

@@ -1,14 +1,19 @@
 //! The output of a run: answers to standard output as text or JSON, progress and errors to standard
 //! error.
 
+mod color;
+mod time;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 
 use serde::Serialize;
 
-use crate::color::{self, Terminal};
 use crate::exit::Failure;
+
+pub(crate) use color::Terminal;
+pub(crate) use time::{always_milliseconds, milliseconds, now, parse_span, span};
 
 /// The two streams of a run, and the form of its answers.
 pub(crate) struct Console<'a> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use cdb_client::http::Uri;
 
+use crate::exit::remedy::NO_EMULATOR;
 use crate::exit::{Exit, Failure};
-use crate::remedy::NO_EMULATOR;
 
 /// The number of attempts: a script may have started the emulator just before.
 const ATTEMPTS: u32 = 10;

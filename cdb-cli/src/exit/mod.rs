@@ -1,5 +1,8 @@
 //! The exit codes, and the failures that lead to them.
 
+pub(crate) mod causes;
+pub(crate) mod remedy;
+
 use std::fmt;
 use std::process::ExitCode;
 
@@ -8,8 +11,7 @@ use duroxide::ClientError;
 use duroxide::providers::ProviderError;
 use serde::Serialize;
 
-use crate::causes::with_causes;
-use crate::remedy;
+use self::causes::with_causes;
 
 /// The exit codes of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,9 @@
 //! A container type as plain data, so that the commands are not generic.
 
+pub(crate) mod foreign_types;
+pub(crate) mod messages;
+pub(crate) mod unknown_indexes;
+
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -14,8 +18,8 @@ use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;
 use serde_json::Value;
 
+use self::messages::Messages;
 use crate::exit::Failure;
-use crate::messages::{self, Messages};
 
 /// The results of functions that are generic over the container.
 type Creating = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
