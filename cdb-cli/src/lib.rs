@@ -41,24 +41,19 @@ mod cli;
 mod command;
 mod confirm;
 mod connection;
+mod container;
 mod containers;
 #[cfg(feature = "dashboard")]
 mod dashboard;
-mod dead_letter_id;
-mod dead_letters;
 mod doctor;
 mod examples;
 mod exit;
 mod format;
-mod holdings;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod model;
-mod orchestrations;
 mod output;
-mod paging;
 mod program;
-mod restart;
 mod view;
 mod whole_file;
 

@@ -6,13 +6,13 @@ use clap::{Args, Subcommand};
 
 use super::redrive::{Chosen, FailedMessages, Name};
 use crate::connection::Connection;
-use crate::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
-use crate::dead_letters::{Action, DeadLetterSources, FoundDeadLetter};
+use crate::container::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
+use crate::container::dead_letters::{Action, DeadLetterSources, FoundDeadLetter};
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::model::messages::Outcome;
 use crate::output::Console;
-use crate::paging::{PageStart, TwoLists as _};
+use crate::container::paging::{PageStart, TwoLists as _};
 use crate::view::dead_letters::{DeadLetterDetail, DeadLetterList, Row, dead_letter_table};
 
 /// The number of names per page.

@@ -5,7 +5,7 @@ use clap::Args;
 
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
-use crate::holdings::Holdings;
+use crate::container::Holdings;
 use crate::model::Model;
 use crate::output::Console;
 use crate::view::retrying;

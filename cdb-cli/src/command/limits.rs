@@ -7,7 +7,7 @@ use crate::confirm::Unconfirmed;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::Console;
 use crate::view::limits::{self, LimitList};
 

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::Console;
 use crate::view::members;
 

@@ -5,10 +5,10 @@ use clap::Args;
 
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
-use crate::holdings::Holdings;
+use crate::container::Holdings;
 use crate::model::Model;
 use crate::output::Console;
-use crate::paging::PageStart;
+use crate::container::paging::PageStart;
 use crate::view::outbox;
 
 #[derive(Debug, Args)]

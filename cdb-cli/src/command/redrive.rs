@@ -9,7 +9,7 @@ use clap::Args;
 use serde::{Serialize, Serializer};
 
 use crate::confirm::{Confirmation, PlanDigest, PlanItem, Planned, check_planned};
-use crate::dead_letters::Action;
+use crate::container::dead_letters::Action;
 use crate::exit::{Exit, Failure};
 use crate::model::messages::Outcome;
 use crate::output::{Console, counted};

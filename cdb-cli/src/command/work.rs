@@ -10,13 +10,13 @@ use clap::{Args, Subcommand};
 
 use super::redrive::{Chosen, FailedMessages, Name};
 use crate::connection::Connection;
-use crate::dead_letters::Action;
+use crate::container::dead_letters::Action;
 use crate::exit::{Exit, Failure};
-use crate::holdings::Holdings;
+use crate::container::Holdings;
 use crate::model::Model;
 use crate::model::messages::Outcome;
 use crate::output::Console;
-use crate::paging::PageStart;
+use crate::container::paging::PageStart;
 use crate::view::ordered_work::{self, WorkRow};
 
 /// The number of names per page.

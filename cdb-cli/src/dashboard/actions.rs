@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::api::{dead_letter_id, gone};
 use super::state::Dashboard;
-use crate::dead_letters::Action;
+use crate::container::dead_letters::Action;
 use crate::exit::Failure;
 use crate::model::messages::Outcome;
-use crate::restart;
+use crate::container::restart;
 use crate::view::instances::Row;
 use crate::view::waits;
 

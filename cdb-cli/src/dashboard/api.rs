@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use super::state::Dashboard;
 use crate::attribute_filter;
-use crate::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
+use crate::container::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
 use crate::exit::{Exit, Failure};
-use crate::paging::{PageStart, TwoLists as _};
+use crate::container::paging::{PageStart, TwoLists as _};
 use crate::view::dead_letters::{DeadLetterDetail, DeadLetterList};
 use crate::view::{
     backlog, change_feed, detail, history, instances, members, ordered_work, outbox, overview,

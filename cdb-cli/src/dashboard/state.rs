@@ -1,10 +1,9 @@
 //! The state that all requests of the dashboard share.
 
 use super::token::Token;
-use crate::dead_letters::DeadLetterSources;
+use crate::container::dead_letters::DeadLetterSources;
 use crate::exit::Failure;
-use crate::holdings::Holdings;
-use crate::orchestrations::Orchestrations;
+use crate::container::{Holdings, Orchestrations};
 use crate::view::overview::PastCounts;
 
 /// The state that all requests share.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::finding::Finding;
 use crate::exit::Failure;
-use crate::holdings::Holdings;
+use crate::container::Holdings;
 use crate::model::messages::Messages;
 use crate::output::{counted, short, span};
 use crate::view::backlog::{Retries, retries};

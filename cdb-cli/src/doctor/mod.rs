@@ -13,9 +13,9 @@ use cdb_provider::documents::Durable;
 use serde::Serialize;
 
 use crate::connection::Connection;
-use crate::dead_letters::DeadLetterSources;
+use crate::container::dead_letters::DeadLetterSources;
 use crate::exit::{Exit, Failure, remedy};
-use crate::holdings::{Holdings, known_model};
+use crate::container::{Holdings, known_model};
 use crate::model::Model;
 use finding::{Finding, Level};
 

@@ -9,8 +9,7 @@ use cdb_provider::documents::{FIRST_DUE, Instance, InstanceKey, OrchestratorItem
 use duroxide::providers::WorkItem;
 
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
-use crate::view::begin_pauses;
+use crate::container::{Orchestrations, begin_pauses};
 
 /// The most messages that are read, oldest first.
 const MESSAGES: u32 = 10_000;

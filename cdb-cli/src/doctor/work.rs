@@ -17,13 +17,13 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use super::finding::Finding;
 use super::overdue;
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
+use crate::container::{Orchestrations, begin_pauses};
 use crate::output::{counted, short, span};
 use crate::view::limited_keys::{self, LimitedKeys};
 use crate::view::limits::no_activities;
-use crate::view::lock::locked_until;
+use crate::container::lock::locked_until;
 use crate::view::unstarted::{MAX_BACKOFF, Unstarted};
-use crate::view::{begin_pauses, members, queues, unstarted};
+use crate::view::{members, queues, unstarted};
 
 /// Work due for longer is unserved: idle runtimes poll every 1.25 s.
 const UNSERVED: Duration = Duration::from_secs(60);

@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::change_feed;
 use super::queues::{self, Queues, Waiting};
 use crate::exit::Failure;
-use crate::holdings::Holdings;
+use crate::container::Holdings;
 use crate::model::messages::Messages;
 use crate::output::{milliseconds, span, table};
 

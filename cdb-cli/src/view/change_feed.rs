@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::retrying::next_attempt;
 use crate::exit::Failure;
-use crate::holdings::Holdings;
+use crate::container::Holdings;
 use crate::output::{milliseconds, short, span, table};
 
 /// The parts of all processors.

@@ -8,9 +8,9 @@ use cdb_provider::documents::OutboxIntent;
 use serde::Serialize;
 
 use super::outbox::described;
-use crate::dead_letters::FoundDeadLetter;
+use crate::container::dead_letters::FoundDeadLetter;
 use crate::output::{MORE, short, span, table};
-use crate::paging::{PageStart, RowPage};
+use crate::container::paging::{PageStart, RowPage};
 
 /// A page of dead letters, and the start of the next page.
 #[derive(Clone, Debug, Serialize)]

@@ -13,14 +13,14 @@ use futures::try_join;
 use serde::Serialize;
 
 use super::instances::Row;
-use super::lock::locked_until;
+use crate::container::lock::locked_until;
 use super::queued_activities::{self, ALIKE, Activity, Lines, due, fetched};
 use super::values::{KeyAndValue, merged};
 use super::waits::{self, Wait};
-use super::work_item::shown;
-use crate::dead_letter_id::DeadLetterId;
+use crate::container::work_item::shown;
+use crate::container::dead_letter_id::DeadLetterId;
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::{counted, short, span};
 
 /// The number of earlier executions that the text form lists.

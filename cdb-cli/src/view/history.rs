@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::{short, table};
 
 /// An execution's events.

@@ -16,12 +16,12 @@ use serde_json::Value;
 
 use crate::attribute_filter::meets;
 use crate::exit::{Exit, Failure};
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::{short, table};
 use crate::view::standstill::{self, WaitsFor};
 use crate::view::state::state;
 use crate::view::unstarted::{Unstarted, Waiting};
-use crate::view::work_item::{Start, shown};
+use crate::container::work_item::{Start, shown};
 
 /// The number of instances that a filter without an index reads before it returns what it found.
 const MOST_EXAMINED: usize = 5_000;

@@ -14,7 +14,7 @@ use futures::try_join;
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::{counted, milliseconds, short, span, table};
 use crate::view::unstarted;
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::limited_keys::{self, LimitedKeys};
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::{short, span, table};
 
 /// The limits of a container.

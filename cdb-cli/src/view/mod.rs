@@ -2,7 +2,6 @@
 //! are shown as text or serialized as JSON.
 
 pub(crate) mod backlog;
-pub(crate) mod begin_pauses;
 pub(crate) mod change_feed;
 pub(crate) mod dead_letters;
 pub(crate) mod detail;
@@ -10,7 +9,6 @@ pub(crate) mod history;
 pub(crate) mod instances;
 pub(crate) mod limited_keys;
 pub(crate) mod limits;
-pub(crate) mod lock;
 pub(crate) mod members;
 pub(crate) mod ordered_work;
 pub(crate) mod outbox;
@@ -26,4 +24,3 @@ pub(crate) mod tree;
 pub(crate) mod unstarted;
 pub(crate) mod values;
 pub(crate) mod waits;
-pub(crate) mod work_item;

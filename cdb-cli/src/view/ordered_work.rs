@@ -11,9 +11,9 @@ use serde::Serialize;
 
 use super::retrying::next_attempt;
 use crate::exit::Failure;
-use crate::holdings::Holdings;
+use crate::container::Holdings;
 use crate::output::{MORE, short, span, table};
-use crate::paging::{PageStart, TwoLists};
+use crate::container::paging::{PageStart, TwoLists};
 
 /// A page of failed messages, and the start of the next page.
 #[derive(Clone, Debug, Serialize)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::limited_keys::{self, LimitedKey};
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::{short, span};
 
 /// The most equal lines of an answer that are written each; more become one line.

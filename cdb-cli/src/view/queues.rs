@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::limited_keys::{self, LimitedKeys};
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::{always_milliseconds, milliseconds, span, table};
 use crate::view::running::{self, Busy};
 

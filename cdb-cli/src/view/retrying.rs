@@ -8,7 +8,7 @@ use cdb_provider::coordination::{RetryingMessage, Side};
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::holdings::Holdings;
+use crate::container::Holdings;
 use crate::output::{MORE, short, span, table};
 
 /// A page of the inboxes, and the start of the next page.

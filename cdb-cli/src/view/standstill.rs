@@ -10,10 +10,10 @@ use futures::{StreamExt as _, TryStreamExt as _, stream, try_join};
 use serde::Serialize;
 
 use super::history::Lane;
-use super::lock::locked_until;
+use crate::container::lock::locked_until;
 use super::{limited_keys, waits};
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::short;
 
 /// Work that is due for longer waits for a runtime or worker: idle ones poll every 1.25 s. Whether none

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::instances::Row;
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::short;
 
 /// The maximum number of instances of a tree.

@@ -14,11 +14,10 @@ use cdb_provider::documents::{FIRST_DUE, InstanceKey, OrchestratorItem};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Serialize;
 
-use super::begin_pauses;
-use super::lock::locked_until;
-use super::work_item::Start;
+use crate::container::{Orchestrations, begin_pauses};
+use crate::container::lock::locked_until;
+use crate::container::work_item::Start;
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
 use crate::output::short;
 
 /// The longest delay of a message whose orchestration is unknown.

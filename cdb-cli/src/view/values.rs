@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cdb_provider::documents::{KeyValue, KeyValueDelta};
 use serde::Serialize;
 
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 
 /// A value of the key-value store.
 #[derive(Clone, Debug, Serialize)]

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::history::{Lane, bars, raw_event};
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::short;
 
 /// The input of an execution, and what it waits for.

@@ -18,7 +18,7 @@ use super::instances;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::Console;
 use crate::whole_file;
 

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::exported::{Exported, refuse_existing, remove_progress};
 use crate::exit::{Exit, Failure};
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::Console;
 use crate::whole_file::NewFile;
 

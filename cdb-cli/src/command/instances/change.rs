@@ -7,7 +7,7 @@ use super::chosen::{Batches, Chosen, item};
 use super::report::Report;
 use crate::confirm::{Confirmation, Plan};
 use crate::exit::{Exit, Failure};
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::Console;
 use crate::view::instances::Row;
 

@@ -24,7 +24,7 @@ use crate::command::instances::select::List;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::Console;
 use crate::view::{detail, history, tree};
 

@@ -19,7 +19,7 @@ use super::select::Filters;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::orchestrations::{Orchestrations, payload_codec};
+use crate::container::{Orchestrations, payload_codec};
 use crate::output::{Console, counted, now};
 use crate::view::instances::{ListFilter, list};
 

@@ -8,7 +8,7 @@ use super::chosen::{Batches, ENDED};
 use super::report::Outcomes;
 use super::select::State;
 use crate::exit::Failure;
-use crate::restart;
+use crate::container::restart;
 use crate::view::instances::Row;
 
 #[derive(Debug, Args)]

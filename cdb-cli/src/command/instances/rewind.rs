@@ -13,7 +13,7 @@ use super::chosen::Batches;
 use super::report::Outcomes;
 use crate::confirm::Unconfirmed;
 use crate::exit::{Exit, Failure};
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::{Console, counted};
 use crate::view::instances::Row;
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::report::{Counts, Report as _};
 use crate::confirm::{Plan, Unconfirmed};
 use crate::exit::{Exit, Failure};
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::{Console, parse_span, span};
 use crate::view::instances::Row;
 use crate::view::waits::Awaited;

@@ -14,7 +14,7 @@ use crate::attribute_filter;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
+use crate::container::Orchestrations;
 use crate::output::{Console, counted, parse_span};
 use crate::view::instances::{
     ListFilter, RUNNING, UnindexedFilter, list, list_all, list_with_waits,

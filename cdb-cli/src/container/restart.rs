@@ -3,7 +3,7 @@
 use cdb_provider::Restart;
 
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
+use super::Orchestrations;
 use crate::view::instances::Row;
 
 /// Returns the id of the new instance.

@@ -17,8 +17,8 @@ use crate::connection::Connection;
 use crate::exit::Failure;
 use crate::model::{Model, foreign_types};
 use crate::output::counted;
-use crate::view::begin_pauses;
-use crate::view::work_item::{Start, describe};
+use super::begin_pauses;
+use super::work_item::{Start, describe};
 
 /// The most document types of a container of another kind that are named.
 const MAX_NAMED: usize = 3;

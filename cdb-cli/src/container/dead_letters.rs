@@ -13,13 +13,13 @@ use cdb_provider::coordination::DeadLetter;
 use cdb_provider::documents::{Durable, NEVER, OutboxIntent};
 
 use crate::connection::Connection;
-use crate::dead_letter_id::DeadLetterId;
+use super::dead_letter_id::DeadLetterId;
 use crate::exit::Failure;
-use crate::holdings::Holdings;
+use super::Holdings;
 use crate::model::Model;
 use crate::model::messages::{Messages, Outcome};
-use crate::orchestrations::Orchestrations;
-use crate::paging::TwoLists;
+use super::Orchestrations;
+use super::paging::TwoLists;
 
 /// The dead letters of a container.
 #[derive(Clone)]

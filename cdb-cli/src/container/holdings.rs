@@ -16,7 +16,7 @@ use crate::connection::Connection;
 use crate::exit::Failure;
 use crate::model::Model;
 use crate::model::messages::Messages;
-use crate::orchestrations::Orchestrations;
+use super::Orchestrations;
 
 /// The clients for what a container holds.
 #[derive(Clone)]
