@@ -36,7 +36,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod args;
-mod attribute_filter;
 mod cli;
 mod command;
 mod confirm;

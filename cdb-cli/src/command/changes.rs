@@ -3,11 +3,11 @@
 use clap::Args;
 
 use crate::connection::Connection;
-use crate::exit::{Exit, Failure};
 use crate::container::Holdings;
+use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::Console;
-use crate::view::change_feed;
+use crate::view::messages::change_feed;
 
 #[derive(Debug, Args)]
 pub(crate) struct ChangesArgs {

@@ -8,12 +8,14 @@ use super::redrive::{Chosen, FailedMessages, Name};
 use crate::connection::Connection;
 use crate::container::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
 use crate::container::dead_letters::{Action, DeadLetterSources, FoundDeadLetter};
+use crate::container::paging::{PageStart, TwoLists as _};
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::model::messages::Outcome;
 use crate::output::Console;
-use crate::container::paging::{PageStart, TwoLists as _};
-use crate::view::dead_letters::{DeadLetterDetail, DeadLetterList, Row, dead_letter_table};
+use crate::view::messages::dead_letters::{
+    DeadLetterDetail, DeadLetterList, Row, dead_letter_table,
+};
 
 /// The number of names per page.
 const PAGE: usize = 100;

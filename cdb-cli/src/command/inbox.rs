@@ -4,11 +4,11 @@ use cdb_client::Continuation;
 use clap::Args;
 
 use crate::connection::Connection;
-use crate::exit::{Exit, Failure};
 use crate::container::Holdings;
+use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::Console;
-use crate::view::retrying;
+use crate::view::messages::retrying;
 
 #[derive(Debug, Args)]
 pub(crate) struct InboxArgs {

@@ -4,12 +4,12 @@
 use clap::Args;
 
 use crate::connection::Connection;
-use crate::exit::{Exit, Failure};
 use crate::container::Holdings;
+use crate::container::paging::PageStart;
+use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::Console;
-use crate::container::paging::PageStart;
-use crate::view::outbox;
+use crate::view::messages::outbox;
 
 #[derive(Debug, Args)]
 pub(crate) struct OutboxArgs {

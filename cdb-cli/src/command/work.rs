@@ -10,14 +10,14 @@ use clap::{Args, Subcommand};
 
 use super::redrive::{Chosen, FailedMessages, Name};
 use crate::connection::Connection;
-use crate::container::dead_letters::Action;
-use crate::exit::{Exit, Failure};
 use crate::container::Holdings;
+use crate::container::dead_letters::Action;
+use crate::container::paging::PageStart;
+use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::model::messages::Outcome;
 use crate::output::Console;
-use crate::container::paging::PageStart;
-use crate::view::ordered_work::{self, WorkRow};
+use crate::view::messages::ordered_work::{self, WorkRow};
 
 /// The number of names per page.
 const PAGE: usize = 100;

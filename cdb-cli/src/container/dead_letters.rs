@@ -12,14 +12,14 @@ use cdb_model::{Query, Stored, Timestamp};
 use cdb_provider::coordination::DeadLetter;
 use cdb_provider::documents::{Durable, NEVER, OutboxIntent};
 
-use crate::connection::Connection;
-use super::dead_letter_id::DeadLetterId;
-use crate::exit::Failure;
 use super::Holdings;
+use super::Orchestrations;
+use super::dead_letter_id::DeadLetterId;
+use super::paging::TwoLists;
+use crate::connection::Connection;
+use crate::exit::Failure;
 use crate::model::Model;
 use crate::model::messages::{Messages, Outcome};
-use super::Orchestrations;
-use super::paging::TwoLists;
 
 /// The dead letters of a container.
 #[derive(Clone)]

@@ -12,11 +12,11 @@ use cdb_provider::coordination::{ChangeFeedState, FeedPart, feed_parts};
 use cdb_provider::documents::Durable;
 use cdb_work::{Work, WorkAdmin};
 
+use super::Orchestrations;
 use crate::connection::Connection;
 use crate::exit::Failure;
 use crate::model::Model;
 use crate::model::messages::Messages;
-use super::Orchestrations;
 
 /// The clients for what a container holds.
 #[derive(Clone)]

@@ -13,12 +13,12 @@ use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::Client;
 use duroxide::providers::Provider;
 
+use super::begin_pauses;
+use super::work_item::{Start, describe};
 use crate::connection::Connection;
 use crate::exit::Failure;
 use crate::model::{Model, foreign_types};
 use crate::output::counted;
-use super::begin_pauses;
-use super::work_item::{Start, describe};
 
 /// The most document types of a container of another kind that are named.
 const MAX_NAMED: usize = 3;

@@ -2,8 +2,8 @@
 
 use cdb_provider::Restart;
 
-use crate::exit::Failure;
 use super::Orchestrations;
+use crate::exit::Failure;
 use crate::view::instances::Row;
 
 /// Returns the id of the new instance.

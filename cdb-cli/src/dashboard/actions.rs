@@ -11,11 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::api::{dead_letter_id, gone};
 use super::state::Dashboard;
 use crate::container::dead_letters::Action;
+use crate::container::restart;
 use crate::exit::Failure;
 use crate::model::messages::Outcome;
-use crate::container::restart;
-use crate::view::instances::Row;
-use crate::view::waits;
+use crate::view::instances::{Row, waits};
 
 /// The name for the record of a change.
 const OPERATOR: &str = "the dashboard";

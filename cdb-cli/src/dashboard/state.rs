@@ -2,9 +2,9 @@
 
 use super::token::Token;
 use crate::container::dead_letters::DeadLetterSources;
-use crate::exit::Failure;
 use crate::container::{Holdings, Orchestrations};
-use crate::view::overview::PastCounts;
+use crate::exit::Failure;
+use crate::view::instances::overview::PastCounts;
 
 /// The state that all requests share.
 pub(crate) struct Dashboard {

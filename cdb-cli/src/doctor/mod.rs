@@ -14,8 +14,8 @@ use serde::Serialize;
 
 use crate::connection::Connection;
 use crate::container::dead_letters::DeadLetterSources;
-use crate::exit::{Exit, Failure, remedy};
 use crate::container::{Holdings, known_model};
+use crate::exit::{Exit, Failure, remedy};
 use crate::model::Model;
 use finding::{Finding, Level};
 

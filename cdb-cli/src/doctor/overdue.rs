@@ -8,8 +8,8 @@ use cdb_model::Query;
 use cdb_provider::documents::{FIRST_DUE, Instance, InstanceKey, OrchestratorItem, Status};
 use duroxide::providers::WorkItem;
 
-use crate::exit::Failure;
 use crate::container::{Orchestrations, begin_pauses};
+use crate::exit::Failure;
 
 /// The most messages that are read, oldest first.
 const MESSAGES: u32 = 10_000;

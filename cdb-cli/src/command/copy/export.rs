@@ -16,9 +16,9 @@ use super::exported::{
 };
 use super::instances;
 use crate::connection::Connection;
+use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::container::Orchestrations;
 use crate::output::Console;
 use crate::whole_file;
 

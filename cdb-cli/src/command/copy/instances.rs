@@ -9,8 +9,8 @@ use duroxide::providers::ProviderAdmin as _;
 use serde_json::value::RawValue;
 
 use super::exported::{Exported, refuse_existing, remove_progress};
-use crate::exit::{Exit, Failure};
 use crate::container::Orchestrations;
+use crate::exit::{Exit, Failure};
 use crate::output::Console;
 use crate::whole_file::NewFile;
 

@@ -6,8 +6,8 @@ use clap::Args;
 use super::chosen::{Batches, Chosen, item};
 use super::report::Report;
 use crate::confirm::{Confirmation, Plan};
-use crate::exit::{Exit, Failure};
 use crate::container::Orchestrations;
+use crate::exit::{Exit, Failure};
 use crate::output::Console;
 use crate::view::instances::Row;
 

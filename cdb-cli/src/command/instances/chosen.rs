@@ -8,8 +8,8 @@ use clap::Args;
 
 use super::select::{Filters, State};
 use crate::confirm::{Plan, PlanDigest, PlanItem, check_planned};
-use crate::exit::{Exit, Failure};
 use crate::container::Orchestrations;
+use crate::exit::{Exit, Failure};
 use crate::output::Console;
 use crate::view::instances::{ListFilter, Row, list};
 

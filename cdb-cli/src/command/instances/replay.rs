@@ -17,9 +17,9 @@ use serde::Serialize;
 
 use super::select::Filters;
 use crate::connection::Connection;
+use crate::container::{Orchestrations, payload_codec};
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::container::{Orchestrations, payload_codec};
 use crate::output::{Console, counted, now};
 use crate::view::instances::{ListFilter, list};
 

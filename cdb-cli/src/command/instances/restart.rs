@@ -7,8 +7,8 @@ use super::change::{Change, Context};
 use super::chosen::{Batches, ENDED};
 use super::report::Outcomes;
 use super::select::State;
-use crate::exit::Failure;
 use crate::container::restart;
+use crate::exit::Failure;
 use crate::view::instances::Row;
 
 #[derive(Debug, Args)]

@@ -12,8 +12,8 @@ use super::change::{Change, Context};
 use super::chosen::Batches;
 use super::report::Outcomes;
 use crate::confirm::Unconfirmed;
-use crate::exit::{Exit, Failure};
 use crate::container::Orchestrations;
+use crate::exit::{Exit, Failure};
 use crate::output::{Console, counted};
 use crate::view::instances::Row;
 

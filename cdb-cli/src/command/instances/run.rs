@@ -11,12 +11,11 @@ use serde::Serialize;
 
 use super::report::{Counts, Report as _};
 use crate::confirm::{Plan, Unconfirmed};
-use crate::exit::{Exit, Failure};
 use crate::container::Orchestrations;
+use crate::exit::{Exit, Failure};
 use crate::output::{Console, parse_span, span};
-use crate::view::instances::Row;
-use crate::view::waits::Awaited;
-use crate::view::{detail, history, waits};
+use crate::view::instances::waits::Awaited;
+use crate::view::instances::{Row, detail, history, waits};
 
 /// The time between two reads of `watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);

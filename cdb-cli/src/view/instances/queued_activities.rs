@@ -6,10 +6,10 @@ use cdb_model::Timestamp;
 use cdb_provider::documents::WorkerItem;
 use serde::Serialize;
 
-use super::limited_keys::{self, LimitedKey};
-use crate::exit::Failure;
 use crate::container::Orchestrations;
+use crate::exit::Failure;
 use crate::output::{short, span};
+use crate::view::queues::limited_keys::{self, LimitedKey};
 
 /// The most equal lines of an answer that are written each; more become one line.
 pub(super) const ALIKE: usize = 3;

@@ -8,8 +8,8 @@ use cdb_provider::coordination::FeedPart;
 use serde::Serialize;
 
 use super::retrying::next_attempt;
-use crate::exit::Failure;
 use crate::container::Holdings;
+use crate::exit::Failure;
 use crate::output::{milliseconds, short, span, table};
 
 /// The parts of all processors.

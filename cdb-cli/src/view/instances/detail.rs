@@ -12,15 +12,15 @@ use cdb_provider::documents::{
 use futures::try_join;
 use serde::Serialize;
 
-use super::instances::Row;
-use crate::container::lock::locked_until;
+use super::Row;
 use super::queued_activities::{self, ALIKE, Activity, Lines, due, fetched};
 use super::values::{KeyAndValue, merged};
 use super::waits::{self, Wait};
-use crate::container::work_item::shown;
-use crate::container::dead_letter_id::DeadLetterId;
-use crate::exit::Failure;
 use crate::container::Orchestrations;
+use crate::container::dead_letter_id::DeadLetterId;
+use crate::container::lock::locked_until;
+use crate::container::work_item::shown;
+use crate::exit::Failure;
 use crate::output::{counted, short, span};
 
 /// The number of earlier executions that the text form lists.

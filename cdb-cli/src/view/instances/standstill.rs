@@ -10,11 +10,12 @@ use futures::{StreamExt as _, TryStreamExt as _, stream, try_join};
 use serde::Serialize;
 
 use super::history::Lane;
-use crate::container::lock::locked_until;
-use super::{limited_keys, waits};
-use crate::exit::Failure;
+use super::waits;
 use crate::container::Orchestrations;
+use crate::container::lock::locked_until;
+use crate::exit::Failure;
 use crate::output::short;
+use crate::view::queues::limited_keys;
 
 /// Work that is due for longer waits for a runtime or worker: idle ones poll every 1.25 s. Whether none
 /// runs or all are busy does not show here; `cdb members` and `cdb queues` tell.

@@ -11,9 +11,9 @@ use cdb_provider::documents::Durable;
 use cdb_provider::documents::Instance;
 use serde::Serialize;
 
-use super::instances::Row;
-use crate::exit::Failure;
+use super::Row;
 use crate::container::Orchestrations;
+use crate::exit::Failure;
 use crate::output::short;
 
 /// The maximum number of instances of a tree.

@@ -10,10 +10,10 @@ use cdb_work::{Lane, WorkAdmin, WorkCounts, WorkMessage, WorkMessageKey};
 use serde::Serialize;
 
 use super::retrying::next_attempt;
-use crate::exit::Failure;
 use crate::container::Holdings;
-use crate::output::{MORE, short, span, table};
 use crate::container::paging::{PageStart, TwoLists};
+use crate::exit::Failure;
+use crate::output::{MORE, short, span, table};
 
 /// A page of failed messages, and the start of the next page.
 #[derive(Clone, Debug, Serialize)]

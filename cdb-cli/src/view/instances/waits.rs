@@ -10,8 +10,8 @@ use duroxide::{Event, EventKind};
 use serde::Serialize;
 
 use super::history::{Lane, bars, raw_event};
-use crate::exit::Failure;
 use crate::container::Orchestrations;
+use crate::exit::Failure;
 use crate::output::short;
 
 /// The input of an execution, and what it waits for.

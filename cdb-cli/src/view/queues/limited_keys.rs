@@ -13,10 +13,10 @@ use cdb_provider::documents::{self, Durable, FIRST_DUE, Limits, OperatorAction, 
 use futures::try_join;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use super::unstarted;
 use crate::container::Orchestrations;
+use crate::exit::Failure;
 use crate::output::{counted, milliseconds, short, span, table};
-use crate::view::unstarted;
 
 /// The most keys that an answer shows.
 const MAX_SHOWN: usize = 50;
@@ -212,7 +212,7 @@ async fn may_wait(orchestrations: &Orchestrations) -> Result<u64, Failure> {
 }
 
 /// Returns the used-up limits of each activity.
-pub(super) async fn used_up(
+pub(crate) async fn used_up(
     container: &ContainerClient<Durable>,
     limits: &Limits,
     activities: &[WorkerItem],

@@ -14,14 +14,14 @@ use cdb_provider::documents::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::attribute_filter::meets;
-use crate::exit::{Exit, Failure};
+use super::attribute_filter::meets;
+use super::standstill::{self, WaitsFor};
+use super::state::state;
 use crate::container::Orchestrations;
-use crate::output::{short, table};
-use crate::view::standstill::{self, WaitsFor};
-use crate::view::state::state;
-use crate::view::unstarted::{Unstarted, Waiting};
 use crate::container::work_item::{Start, shown};
+use crate::exit::{Exit, Failure};
+use crate::output::{short, table};
+use crate::view::queues::unstarted::{Unstarted, Waiting};
 
 /// The number of instances that a filter without an index reads before it returns what it found.
 const MOST_EXAMINED: usize = 5_000;

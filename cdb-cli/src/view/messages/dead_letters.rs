@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::outbox::described;
 use crate::container::dead_letters::FoundDeadLetter;
-use crate::output::{MORE, short, span, table};
 use crate::container::paging::{PageStart, RowPage};
+use crate::output::{MORE, short, span, table};
 
 /// A page of dead letters, and the start of the next page.
 #[derive(Clone, Debug, Serialize)]

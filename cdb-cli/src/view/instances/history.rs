@@ -12,8 +12,8 @@ use duroxide::{ErrorDetails, Event, build_child_instance_id};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::exit::Failure;
 use crate::container::Orchestrations;
+use crate::exit::Failure;
 use crate::output::{short, table};
 
 /// An execution's events.

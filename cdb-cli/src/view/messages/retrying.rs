@@ -7,8 +7,8 @@ use cdb_model::Timestamp;
 use cdb_provider::coordination::{RetryingMessage, Side};
 use serde::Serialize;
 
-use crate::exit::Failure;
 use crate::container::Holdings;
+use crate::exit::Failure;
 use crate::output::{MORE, short, span, table};
 
 /// A page of the inboxes, and the start of the next page.

@@ -14,9 +14,9 @@ use cdb_provider::documents::{FIRST_DUE, InstanceKey, OrchestratorItem};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Serialize;
 
-use crate::container::{Orchestrations, begin_pauses};
 use crate::container::lock::locked_until;
 use crate::container::work_item::Start;
+use crate::container::{Orchestrations, begin_pauses};
 use crate::exit::Failure;
 use crate::output::short;
 

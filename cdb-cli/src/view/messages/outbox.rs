@@ -11,12 +11,12 @@ use cdb_provider::documents::{NEVER, OutboxIntent};
 use serde::Serialize;
 
 use super::retrying::{RetryingRow, message_table};
+use crate::container::Holdings;
+use crate::container::paging::{PageStart, TwoLists};
 use crate::container::work_item::describe;
 use crate::exit::Failure;
-use crate::container::Holdings;
 use crate::model::messages::Messages;
 use crate::output::{MORE, short, span, table};
-use crate::container::paging::{PageStart, TwoLists};
 
 /// A page of the outboxes, and the start of the next page.
 #[derive(Clone, Debug, Serialize)]

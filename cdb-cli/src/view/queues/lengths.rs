@@ -14,10 +14,10 @@ use futures::try_join;
 use serde::Serialize;
 
 use super::limited_keys::{self, LimitedKeys};
-use crate::exit::Failure;
+use super::running::{self, Busy};
 use crate::container::Orchestrations;
+use crate::exit::Failure;
 use crate::output::{always_milliseconds, milliseconds, span, table};
-use crate::view::running::{self, Busy};
 
 /// The number of oldest due messages from which the slots are computed.
 const SAMPLE: u32 = 1_000;

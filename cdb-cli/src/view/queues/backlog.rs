@@ -8,12 +8,12 @@ use cdb_work::WorkCounts;
 use futures::try_join;
 use serde::Serialize;
 
-use super::change_feed;
-use super::queues::{self, Queues, Waiting};
-use crate::exit::Failure;
+use super::lengths::{self, Queues, Waiting};
 use crate::container::Holdings;
+use crate::exit::Failure;
 use crate::model::messages::Messages;
 use crate::output::{milliseconds, span, table};
+use crate::view::messages::change_feed;
 
 /// The queues of a container.
 #[derive(Clone, Debug, Serialize)]
@@ -73,7 +73,7 @@ pub(crate) struct Feed {
 pub(crate) async fn read(holdings: &Holdings) -> Result<Backlog, Failure> {
     let orchestrations = async {
         match &holdings.orchestrations {
-            Some(found) => Box::pin(queues::read(found)).await.map(Some),
+            Some(found) => Box::pin(lengths::read(found)).await.map(Some),
             None => Ok(None),
         }
     };

@@ -7,8 +7,8 @@ use cdb_provider::documents::{OperatorAction, Priority, Rule, Selector};
 use serde::Serialize;
 
 use super::limited_keys::{self, LimitedKeys};
-use crate::exit::Failure;
 use crate::container::Orchestrations;
+use crate::exit::Failure;
 use crate::output::{short, span, table};
 
 /// The limits of a container.
