@@ -35,26 +35,19 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod args;
-mod cli;
 mod command;
-mod confirm;
 mod connection;
 mod container;
-mod containers;
 #[cfg(feature = "dashboard")]
 mod dashboard;
 mod doctor;
-mod examples;
 mod exit;
-mod format;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod model;
 mod output;
 mod program;
 mod view;
-mod whole_file;
 
 use std::process::ExitCode;
 
@@ -65,8 +58,8 @@ use cdb_model::Container;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub use cli::Cli;
 pub use exit::Exit;
+pub use program::Cli;
 
 /// Runs the command for a container of this type and name with the arguments of this process.
 ///

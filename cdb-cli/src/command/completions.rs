@@ -3,9 +3,9 @@
 use clap::CommandFactory as _;
 use clap_complete::Shell;
 
-use crate::args::Args;
 use crate::exit::{Exit, Failure};
 use crate::output::Console;
+use crate::program::args::Args;
 
 pub(crate) fn run(shell: Shell, console: &mut Console<'_>) -> Result<Exit, Failure> {
     // `generate` panics when it cannot write, as after `cdb completions bash | head`.

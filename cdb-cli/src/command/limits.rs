@@ -3,7 +3,7 @@
 use cdb_provider::documents::{MAX_RULES, Priority, Rule, RuleError, Selector};
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::confirm::Unconfirmed;
+use super::confirm::Unconfirmed;
 use crate::connection::Connection;
 use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};

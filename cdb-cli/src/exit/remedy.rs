@@ -92,7 +92,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
-    use crate::args::Args;
+    use crate::program::args::Args;
 
     /// The files that hold remedies, without this one: its constants are checked as they are built.
     fn sources() -> Vec<(PathBuf, String)> {

@@ -10,7 +10,7 @@ use duroxide::{ClientError, OrchestrationStatus};
 use serde::Serialize;
 
 use super::report::{Counts, Report as _};
-use crate::confirm::{Plan, Unconfirmed};
+use crate::command::confirm::{Plan, Unconfirmed};
 use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
 use crate::output::{Console, parse_span, span};

@@ -3,6 +3,7 @@
 
 mod apply;
 mod comparison;
+mod format;
 mod removal;
 
 use std::path::PathBuf;
@@ -11,9 +12,9 @@ use clap::{Args, Subcommand};
 
 use self::apply::{Apply, ApplyOptions};
 use self::comparison::Comparison;
+use self::format::Format;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure, remedy};
-use crate::format::Format;
 use crate::model::{Model, unknown_indexes};
 use crate::output::Console;
 

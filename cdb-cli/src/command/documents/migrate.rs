@@ -11,11 +11,11 @@ use cdb_client::FeedCursor;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use super::whole_file;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::{Console, counted};
-use crate::whole_file;
 
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {

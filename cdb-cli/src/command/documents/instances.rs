@@ -9,10 +9,10 @@ use duroxide::providers::ProviderAdmin as _;
 use serde_json::value::RawValue;
 
 use super::exported::{Exported, refuse_existing, remove_progress};
+use super::whole_file::NewFile;
 use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
 use crate::output::Console;
-use crate::whole_file::NewFile;
 
 /// What to do when the file exists. `--resume` continues the export of a container only.
 const NAME_ANOTHER: &str = "name another file, or delete it";

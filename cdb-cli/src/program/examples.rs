@@ -272,7 +272,7 @@ mod tests {
     use clap::{CommandFactory as _, Parser as _};
 
     use super::*;
-    use crate::args::Args;
+    use crate::program::args::Args;
 
     fn leaves(command: &Command, path: &str, found: &mut Vec<String>) {
         let mut commands = command.get_subcommands().peekable();

@@ -15,12 +15,12 @@ use super::exported::{
     Exported, part_file, progress_file, refuse_existing, remove, remove_progress,
 };
 use super::instances;
+use super::whole_file;
 use crate::connection::Connection;
 use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::Console;
-use crate::whole_file;
 
 /// The number of documents per page and physical partition.
 const PAGE: u32 = 1_000;

@@ -4,24 +4,23 @@
 use cdb_emulator::EmulatorCommand;
 use clap::{Parser, Subcommand};
 
-use crate::command::changes::ChangesArgs;
-use crate::command::copy::{ExportArgs, ImportArgs};
 #[cfg(feature = "dashboard")]
 use crate::command::dashboard::DashboardArgs;
-use crate::command::deadletters::DeadLettersArgs;
 use crate::command::doctor::DoctorArgs;
-use crate::command::inbox::InboxArgs;
+use crate::command::documents::{ExportArgs, ImportArgs, MigrateArgs};
 use crate::command::instances::InstancesArgs;
 use crate::command::limits::LimitsArgs;
 #[cfg(feature = "mcp")]
 use crate::command::mcp::McpArgs;
 use crate::command::members::MembersArgs;
-use crate::command::migrate::MigrateArgs;
+use crate::command::messages::changes::ChangesArgs;
+use crate::command::messages::deadletters::DeadLettersArgs;
+use crate::command::messages::inbox::InboxArgs;
+use crate::command::messages::outbox::OutboxArgs;
+use crate::command::messages::work::WorkArgs;
 use crate::command::model::ModelArgs;
-use crate::command::outbox::OutboxArgs;
 use crate::command::policy::PolicyArgs;
 use crate::command::queues::QueuesArgs;
-use crate::command::work::WorkArgs;
 
 /// Inspects and manages documents and orchestrations on Azure Cosmos DB, and runs an emulator.
 ///

@@ -12,8 +12,8 @@ use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;
 use duroxide::OrchestrationRegistry;
 
+use super::containers::Containers;
 use crate::connection::env_file::EnvFile;
-use crate::containers::Containers;
 use crate::exit::Exit;
 use crate::output::Terminal;
 use crate::program::Program;

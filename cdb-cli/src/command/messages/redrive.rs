@@ -8,7 +8,7 @@ use cdb_model::Timestamp;
 use clap::Args;
 use serde::{Serialize, Serializer};
 
-use crate::confirm::{Confirmation, PlanDigest, PlanItem, Planned, check_planned};
+use crate::command::confirm::{Confirmation, PlanDigest, PlanItem, Planned, check_planned};
 use crate::container::dead_letters::Action;
 use crate::exit::{Exit, Failure};
 use crate::model::messages::Outcome;

@@ -1,5 +1,10 @@
 //! A run of the command: parses the arguments, runs the subcommand, returns the exit code.
 
+pub(crate) mod args;
+mod cli;
+pub(crate) mod containers;
+mod examples;
+
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
@@ -10,17 +15,18 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use futures::future::LocalBoxFuture;
 
-use crate::args::{Args, Command};
+use self::args::{Args, Command};
+use self::containers::{Containers, reorder};
 use crate::command;
 use crate::connection;
 use crate::connection::env_file::EnvFile;
-use crate::containers::{Containers, reorder};
-use crate::examples;
 use crate::exit::{Exit, Failure, remedy};
 #[cfg(feature = "mcp")]
 use crate::mcp;
 use crate::model::Model;
 use crate::output::{Console, Terminal};
+
+pub use cli::Cli;
 
 /// The command of a program, without the types of its containers.
 pub(crate) struct Program {
@@ -144,16 +150,18 @@ impl Program {
                 Box::pin(command::instances::run(&args, model, console)).await
             }
             Command::Queues(args) => command::queues::run(&args, model, console).await,
-            Command::Inbox(args) => command::inbox::run(&args, model, console).await,
-            Command::Work(args) => command::work::run(&args, model, console).await,
-            Command::Changes(args) => command::changes::run(&args, model, console).await,
-            Command::Outbox(args) => command::outbox::run(&args, model, console).await,
-            Command::DeadLetters(args) => command::deadletters::run(&args, model, console).await,
+            Command::Inbox(args) => command::messages::inbox::run(&args, model, console).await,
+            Command::Work(args) => command::messages::work::run(&args, model, console).await,
+            Command::Changes(args) => command::messages::changes::run(&args, model, console).await,
+            Command::Outbox(args) => command::messages::outbox::run(&args, model, console).await,
+            Command::DeadLetters(args) => {
+                command::messages::deadletters::run(&args, model, console).await
+            }
             Command::Limits(args) => command::limits::run(&args, model, console).await,
             Command::Members(args) => command::members::run(&args, model, console).await,
-            Command::Export(args) => command::copy::export(&args, model, console).await,
-            Command::Import(args) => command::copy::import(&args, model, console).await,
-            Command::Migrate(args) => command::migrate::run(&args, model, console).await,
+            Command::Export(args) => command::documents::export(&args, model, console).await,
+            Command::Import(args) => command::documents::import(&args, model, console).await,
+            Command::Migrate(args) => command::documents::migrate(&args, model, console).await,
             Command::Doctor(args) => command::doctor::run(&args, model, console).await,
             #[cfg(feature = "dashboard")]
             Command::Dashboard(args) => command::dashboard::run(&args, model, console).await,
