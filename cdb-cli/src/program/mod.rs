@@ -177,7 +177,9 @@ impl Program {
                 self.serve_tools(actions, connection, console.program, streams)
                     .await
             }
-            Command::Completions { shell } => command::completions::run(shell, console),
+            Command::Completions { shell } => {
+                command::completions::run(shell, Args::command(), console)
+            }
         }
     }
 
