@@ -18,6 +18,9 @@ use self::env_file::Origin;
 use self::token::{StaticToken, TokenCommand};
 use crate::exit::{Failure, remedy};
 
+/// The id of the option `--container`.
+pub(crate) const CONTAINER: &str = "container";
+
 /// The account, the container and the credential.
 #[expect(clippy::struct_field_names, reason = "fields are options' names")]
 #[derive(Clone, Debug, clap::Args)]

@@ -8,8 +8,7 @@ use clap::{Arg, ArgAction, Command};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::connection;
-use crate::program::containers::CONTAINER;
+use crate::connection::{self, CONTAINER};
 
 /// The subcommands without a tool: they serve, read or write files, or do not end.
 const EXCLUDED: [&str; 8] = [

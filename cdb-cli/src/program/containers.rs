@@ -10,11 +10,8 @@ use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command};
 
-use crate::connection::Connection;
+use crate::connection::{CONTAINER, Connection};
 use crate::model::{Model, NamedQuery, Settings};
-
-/// The id of the option `--container`.
-pub(crate) const CONTAINER: &str = "container";
 
 /// Whether a container can hold what a command is about.
 fn is_about(command: &str, model: &Model) -> bool {

@@ -2,7 +2,7 @@
 
 pub(crate) mod args;
 mod cli;
-pub(crate) mod containers;
+mod containers;
 mod examples;
 
 use std::ffi::OsString;
