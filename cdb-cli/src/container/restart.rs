@@ -1,25 +1,24 @@
 //! The rules of a restart, for the command and the dashboard.
 
 use cdb_provider::Restart;
+use cdb_provider::documents::Status;
 
 use super::Orchestrations;
 use crate::exit::Failure;
-use crate::view::instances::Row;
 
 /// Returns the id of the new instance.
-pub(crate) fn new_id(old: &Row, given: Option<String>) -> String {
-    given.unwrap_or_else(|| format!("{}-restart", old.id))
+pub(crate) fn new_id(old: &str, given: Option<String>) -> String {
+    given.unwrap_or_else(|| format!("{old}-restart"))
 }
 
 /// # Errors
 /// When the instance is running.
-pub(crate) fn refuse_running(row: &Row) -> Result<(), Failure> {
-    if !row.status.has_more() {
+pub(crate) fn refuse_running(id: &str, status: &Status) -> Result<(), Failure> {
+    if !status.has_more() {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "instance `{}` is running; cancel it first",
-        row.id
+        "instance `{id}` is running; cancel it first"
     )))
 }
 
@@ -30,15 +29,16 @@ pub(crate) fn refuse_running(row: &Row) -> Result<(), Failure> {
 /// When the instance is running, or the provider refuses the restart.
 pub(crate) async fn restart(
     orchestrations: &Orchestrations,
-    row: &Row,
+    id: &str,
+    status: &Status,
     restart: Restart,
     operator: &str,
 ) -> Result<bool, Failure> {
-    refuse_running(row)?;
+    refuse_running(id, status)?;
     if orchestrations.is_known(&restart.new_instance).await? {
         return Ok(false);
     }
     let provider = &orchestrations.provider;
-    provider.restart(&row.id, restart, operator).await?;
+    provider.restart(id, restart, operator).await?;
     Ok(true)
 }

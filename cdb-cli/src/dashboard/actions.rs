@@ -129,12 +129,12 @@ pub(super) async fn restart(
 ) -> Result<Json<Restarted>, Failure> {
     let orchestrations = dashboard.orchestrations()?;
     let row = Row::of(orchestrations.instance(&id).await?);
-    let instance = restart::new_id(&row, r#as);
+    let instance = restart::new_id(&row.id, r#as);
     let restart = Restart {
         new_instance: instance.clone(),
         ..Restart::default()
     };
-    if !restart::restart(orchestrations, &row, restart, OPERATOR).await? {
+    if !restart::restart(orchestrations, &row.id, &row.status, restart, OPERATOR).await? {
         let message = format!("instance `{instance}` exists; choose another id");
         return Err(Failure::usage(message));
     }
