@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::exit::Failure;
 
 pub(crate) use color::Terminal;
-pub(crate) use time::{always_milliseconds, milliseconds, now, parse_span, span};
+pub(crate) use time::{always_milliseconds, milliseconds, span};
 
 /// The two streams of a run, and the form of its answers.
 pub(crate) struct Console<'a> {

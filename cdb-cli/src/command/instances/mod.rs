@@ -10,6 +10,7 @@ mod restart;
 mod rewind;
 mod run;
 mod select;
+mod span;
 
 use clap::{Args, Subcommand};
 

@@ -10,10 +10,11 @@ use duroxide::{ClientError, OrchestrationStatus};
 use serde::Serialize;
 
 use super::report::{Counts, Report as _};
+use super::span::parse_span;
 use crate::command::confirm::{Plan, Unconfirmed};
 use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
-use crate::output::{Console, parse_span, span};
+use crate::output::{Console, span};
 use crate::view::instances::waits::Awaited;
 use crate::view::instances::{Row, detail, history, waits};
 

@@ -10,11 +10,12 @@ use cdb_provider::documents::Status;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
+use super::span::parse_span;
 use crate::connection::Connection;
 use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::output::{Console, counted, parse_span};
+use crate::output::{Console, counted};
 use crate::view::instances::attribute_filter;
 use crate::view::instances::{
     ListFilter, RUNNING, UnindexedFilter, list, list_all, list_with_waits,
