@@ -6,7 +6,25 @@ use std::path::{Path, PathBuf};
 use super::graph::{Modules, entry};
 
 /// The entries of each `src` from top to bottom. A reader keeps a dozen in mind.
-const LAYERS: [(&str, &[&str]); 4] = [
+const LAYERS: [(&str, &[&str]); 5] = [
+    (
+        "cdb-cli",
+        &[
+            "lib",
+            "main",
+            "program",
+            "mcp",
+            "command",
+            "dashboard",
+            "doctor",
+            "view",
+            "container",
+            "model",
+            "connection",
+            "output",
+            "exit",
+        ],
+    ),
     (
         "cdb-coordination",
         &[
