@@ -35,42 +35,19 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod args;
-mod attribute_filter;
-mod causes;
-mod cli;
-mod color;
 mod command;
-mod confirm;
 mod connection;
-mod containers;
+mod container;
 #[cfg(feature = "dashboard")]
 mod dashboard;
-mod dead_letter_id;
-mod dead_letters;
 mod doctor;
-mod env_file;
-mod examples;
 mod exit;
-mod foreign_types;
-mod format;
-mod holdings;
 #[cfg(feature = "mcp")]
 mod mcp;
-mod messages;
 mod model;
-mod orchestrations;
 mod output;
-mod paging;
 mod program;
-mod remedy;
-mod restart;
-mod time;
-mod token;
-mod unknown_indexes;
 mod view;
-mod wait_for_port;
-mod whole_file;
 
 use std::process::ExitCode;
 
@@ -81,8 +58,8 @@ use cdb_model::Container;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-pub use cli::Cli;
 pub use exit::Exit;
+pub use program::Cli;
 
 /// Runs the command for a container of this type and name with the arguments of this process.
 ///

@@ -70,47 +70,18 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod account;
-mod background;
-mod call_deadline;
 mod client;
 mod clock;
-mod config;
-mod connection_string;
 mod container;
 mod credential;
-mod credentials;
-mod endpoint;
-mod epk;
+mod database;
 mod error;
-mod governor;
-mod header;
-#[cfg(all(feature = "__rustls", not(feature = "native-tls")))]
-mod loopback_certificate;
-mod network;
-mod operation;
-mod operation_result;
-mod partition_health;
-mod physical_partitions;
-#[cfg(any(test, feature = "test-support"))]
-mod raw;
+mod partitions;
+mod protocol;
 mod regions;
-mod request;
-mod resource;
-mod response;
 mod retry;
-mod route;
-#[cfg(any(test, feature = "test-support"))]
-mod scripted;
-mod session_token;
-mod shared_call;
-#[cfg(any(test, feature = "test-support"))]
-mod simulated_time;
-mod status;
-mod telemetry;
-mod tls;
+mod throughput;
 mod transport;
-mod usage;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
@@ -121,38 +92,30 @@ struct Readme;
 #[doc(no_inline)]
 pub use {async_trait::async_trait, bytes, http};
 
-pub use account::{Account, Region};
-pub use background::BackgroundConfig;
-pub use call_deadline::{time_left, with_own_deadline, within_deadline};
-pub use client::{CosmosClient, DatabaseClient};
+pub use client::{ConnectionString, ConnectionStringParts, CosmosClient, CosmosClientBuilder};
 pub use clock::machine_now;
-pub use config::CosmosClientBuilder;
-pub use connection_string::{ConnectionString, ConnectionStringParts};
-pub use container::{
-    AvailableRows, BatchOutcome, Bootstrap, BootstrapConfig, Change, ChangeFeed, ChangeRow,
-    ContainerChange, ContainerClient, Continuation, Difference, FeedCursor, FeedPage, FeedRow,
-    FeedStart, FromExecuted, Migration, MigrationStep, OnDifference, Page, Pages, QueryRun,
-    SingleOperation, Throughput, VersionRow, Written,
-};
-pub use credential::{Authorization, Credential, SigningContext};
-#[cfg(feature = "entra")]
-pub use credentials::EntraId;
-pub use credentials::MasterKey;
-pub use error::{CallDetails, Error, ErrorKind, Result};
-pub use operation::OperationKind;
-pub use operation_result::OperationResult;
-pub use partition_health::{Behind, PartitionHealth};
-pub use physical_partitions::PhysicalPartitionId;
 #[cfg(any(test, feature = "test-support"))]
-pub use raw::RawTarget;
+pub use container::RawTarget;
+pub use container::{
+    AvailableRows, BatchOutcome, Change, ChangeFeed, ChangeRow, ContainerClient, Continuation,
+    FeedCursor, FeedPage, FeedRow, FeedStart, FromExecuted, Migration, MigrationStep, Page, Pages,
+    QueryRun, SingleOperation, VersionRow, Written,
+};
+#[cfg(feature = "entra")]
+pub use credential::EntraId;
+pub use credential::{Authorization, Credential, MasterKey, SigningContext};
+pub use database::{
+    Bootstrap, BootstrapConfig, ContainerChange, DatabaseClient, Difference, OnDifference,
+    Throughput,
+};
+pub use error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
+pub use partitions::{Behind, PartitionHealth, PhysicalPartitionId, SharedCall};
+pub use protocol::OperationResult;
+pub use regions::{Account, Region};
 #[doc(hidden)]
 pub use retry::Jitter;
-pub use retry::RetryConfig;
-#[cfg(any(test, feature = "test-support"))]
-pub use scripted::{Script, Step};
-pub use shared_call::SharedCall;
-#[cfg(any(test, feature = "test-support"))]
-pub use simulated_time::SimulatedTime;
-pub use status::Status;
+pub use retry::{RetryConfig, time_left, with_own_deadline, within_deadline};
+pub use throughput::{BackgroundConfig, OperationUsage, Usage, measure_charge};
 pub use transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
-pub use usage::{OperationUsage, Usage, measure_charge};
+#[cfg(any(test, feature = "test-support"))]
+pub use transport::{Script, SimulatedTime, Step};

@@ -2,50 +2,46 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod change_feed;
-mod handlers;
-mod inbox;
+mod endpoint;
 mod lease;
 mod membership;
 mod message;
 mod messaging;
 mod outbox;
-mod rendezvous;
+mod retry;
 mod search;
-mod slots;
 mod store;
 mod telemetry;
 mod timing;
-mod window;
 
 pub use change_feed::{
     ChangeFeedState, ChangeHandlerError, ChangeProcessor, ChangeProcessorBuilder,
     ChangeProcessorConfig, FeedMember, FeedPart, FeedSource, PartDocument, PartFailure,
     PartProgress, ProcessorDocument, feed_parts, feed_progress, reset_feed, versions_progress,
 };
-pub use handlers::Failed;
-#[doc(hidden)]
-pub use handlers::{Delivered, Handlers};
-pub use inbox::{Handled, Received};
+pub use endpoint::{Handled, MessagingConfig, Received};
 pub use lease::{
     Fenced, FencedWrite, Found, KeepsLease, Kept, LeaseError, LeaseGuard, LeasedOperation, Leases,
     Lockable, confirm_lock, execute_fenced, execute_once, execute_proven, is_lost_race, keep, lock,
 };
 pub use membership::{
-    FailedMember, MemberDocument, MemberRecord, Membership, MembershipConfig, MembershipView,
-    Standing,
+    FailedMember, InMemoryLeaseProvider, LeaseProvider, MemberDocument, MemberRecord, Membership,
+    MembershipConfig, MembershipView, SlotSet, Standing, name_hash, owner_of_slot,
 };
 pub use message::{
-    Address, DocumentMessage, Message, MessageContext, MessageDocument, MessageId, Side,
+    Address, DocumentMessage, Failed, Message, MessageContext, MessageDocument, MessageId, Side,
 };
-pub use messaging::{Messaging, MessagingBuilder, MessagingConfig, Retrying, RetryingMessage};
+#[doc(hidden)]
+pub use message::{Delivered, Handlers};
+pub use messaging::{
+    DeadLetter, DeadLetters, Messaging, MessagingBuilder, Retrying, RetryingMessage,
+};
 pub use outbox::{
-    Attempt, DeadLetter, DeadLetters, Dispatcher, Handover, Jitter, OutboxBatch, OutboxError,
-    PreparedBatch, Receiver, Relay, RetryPolicy, Undelivered, reconcile,
+    Dispatcher, Handover, OutboxBatch, OutboxError, PreparedBatch, Receiver, Relay, reconcile,
 };
-pub use rendezvous::{name_hash, owner_of_slot};
+pub use retry::{Attempt, Jitter, RetryPolicy, Undelivered};
 pub use search::Rows;
-pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
+#[doc(hidden)]
+pub use search::{Runs, Search, Windows};
 pub use store::{Criteria, Store, StoreError, StoreOperation};
 pub use timing::TimingError;
-#[doc(hidden)]
-pub use window::{Runs, Search, Windows};

@@ -10,10 +10,10 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{DeriveInput, Type, Visibility};
 
-use crate::derived::{Derived, named_fields};
-use crate::diag::{Mistakes, mistake};
-use crate::respan::located_at;
-use crate::settings::dependency;
+use crate::input::diag::{Mistakes, mistake};
+use crate::input::settings::dependency;
+use crate::output::derived::{Derived, named_fields};
+use crate::output::respan::located_at;
 
 /// The limit of the provider, which a derive cannot use.
 const MAX_ATTRIBUTES: usize = 16;
@@ -162,7 +162,7 @@ impl AttributeField {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::derived::mistakes;
+    use crate::output::derived::mistakes;
 
     #[test]
     fn mistakes_are_reported() {

@@ -7,17 +7,11 @@
 
 mod attributes;
 mod container;
-mod derived;
-mod diag;
 mod document;
-mod id_pattern;
-mod private;
+mod input;
+mod output;
 mod projection;
-mod rename;
-mod respan;
 mod scalar;
-mod serde_attr;
-mod settings;
 mod sql;
 
 use proc_macro::TokenStream;
@@ -25,6 +19,7 @@ use proc_macro::TokenStream;
 use attributes::AttributesModel;
 use container::ContainerModel;
 use document::{DocumentModel, PartitionKeyModel};
+use output::derived;
 use projection::ProjectionModel;
 use scalar::ScalarModel;
 

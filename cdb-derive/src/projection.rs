@@ -10,12 +10,12 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Meta, Path, Type};
 
-use crate::derived::{Derived, named_fields};
-use crate::diag::{Mistakes, mistake};
-use crate::private::import;
-use crate::respan::located_at;
-use crate::serde_attr::{SerdeField, SerdeStruct};
-use crate::settings::{self, CratePath, Setting, settings};
+use crate::input::diag::{Mistakes, mistake};
+use crate::input::serde_attr::{SerdeField, SerdeStruct};
+use crate::input::settings::{self, CratePath, Setting, settings};
+use crate::output::derived::{Derived, named_fields};
+use crate::output::private::import;
+use crate::output::respan::located_at;
 
 /// A projection.
 #[derive(Debug)]
@@ -184,7 +184,7 @@ impl ProjectedField {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::derived::mistakes;
+    use crate::output::derived::mistakes;
 
     #[test]
     fn two_fields_are_read_from_two_properties() {

@@ -9,13 +9,13 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Data, DataEnum, DeriveInput, Fields, Path, Type};
 
-use crate::derived::Derived;
-use crate::diag::{Mistakes, mistake};
-use crate::private::import;
-use crate::rename::RenameRule;
-use crate::respan::located_at;
-use crate::serde_attr::{ScalarPlace, scalar_form};
-use crate::settings::{CratePath, Setting, settings};
+use crate::input::diag::{Mistakes, mistake};
+use crate::input::rename::RenameRule;
+use crate::input::serde_attr::{ScalarPlace, scalar_form};
+use crate::input::settings::{CratePath, Setting, settings};
+use crate::output::derived::Derived;
+use crate::output::private::import;
+use crate::output::respan::located_at;
 
 /// An enum or a newtype.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ fn forwarded(name: &Ident, content: &Type) -> TokenStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::derived::mistakes;
+    use crate::output::derived::mistakes;
 
     #[test]
     fn two_variants_have_two_stored_names() {

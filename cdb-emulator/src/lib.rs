@@ -23,75 +23,32 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod admin;
-mod admission;
-mod auth;
-mod binary_json;
-mod charge;
-mod clock;
-#[cfg(feature = "bin")]
-mod command;
-mod emulator;
-mod emulator_error;
-mod entra;
-mod epk;
-mod error;
-mod execute;
+mod account;
 mod explorer;
 mod fault;
-#[cfg(any(test, feature = "fuzzing"))]
-mod fuzzing;
-mod handle;
-mod http_server;
-
-mod in_process;
-mod index_build;
-mod index_terms;
-mod listen;
-mod local;
-mod metadata_budget;
-mod millis;
-mod observe;
 mod op;
 mod plan;
-mod regions;
-mod replicas;
-mod request;
-mod response;
-mod route;
+mod protocol;
 mod rules;
-mod server_state;
-mod service;
-mod session;
-mod settings;
+mod server;
 mod sql;
-mod start;
 mod store;
-mod throughput;
-mod tls;
+mod time;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-#[cfg(feature = "bin")]
-pub use command::EmulatorCommand;
-pub use emulator::Emulator;
-pub use emulator_error::EmulatorError;
-pub use entra::DataRole;
+pub use account::{
+    Consistency, DataRole, EmulatorError, Failover, IndexBuild, ReplicaLag, RequestLog, Settings,
+    UniqueKeyAnswer, WELL_KNOWN_KEY,
+};
 pub use fault::{Effect, Fault, Latency};
-pub use in_process::ConnectionBroken;
-pub use index_build::IndexBuild;
-pub use observe::{OperationKind, RequestLog};
-pub use regions::Failover;
-pub use replicas::ReplicaLag;
-pub use session::Consistency;
-pub use settings::{Settings, UniqueKeyAnswer};
+pub use protocol::OperationKind;
+#[cfg(feature = "bin")]
+pub use server::EmulatorCommand;
+pub use server::{ConnectionBroken, Emulator};
 
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
-pub use fuzzing::{fuzz_batch, fuzz_binary_json, fuzz_partition_key, fuzz_query};
-
-/// The account key of all Cosmos DB emulators. It is public and protects nothing.
-pub const WELL_KNOWN_KEY: &str =
-    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+pub use op::fuzzing::{fuzz_batch, fuzz_binary_json, fuzz_partition_key, fuzz_query};

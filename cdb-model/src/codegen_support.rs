@@ -3,9 +3,9 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::evolution::UnknownFields;
-use crate::numbers;
 use crate::shape::AbsentValue;
+use crate::stored::UnknownFields;
+use crate::value::numbers;
 
 pub use core::clone::Clone;
 pub use core::cmp::{Eq, Ord, PartialEq, PartialOrd};
@@ -23,36 +23,32 @@ pub use std::vec;
 pub use core::marker::PhantomData;
 pub use derive_where;
 
-pub use crate::codec::decode_fields;
-pub use crate::codec_error::DecodeError;
 pub use crate::conflict::{
     Place, check_computed, check_discriminator, check_ids, check_indexing, check_partition_key,
     check_search, check_ttl, check_type, check_unique, flattened_key,
 };
 pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
-pub use crate::document::{Document, DocumentKey, FieldCodec, Stored};
-pub use crate::id::{IdCodec, IdError, IdPart, IdParts, ItemId, format_id, id_codec};
-pub use crate::lease::{Leasable, Lease, LeasePaths};
-pub use crate::operation::{Address, Delete};
-pub use crate::partition::BatchPartition;
-pub use crate::partition_key::{
-    PartitionKey, PartitionKeyFields, PartitionKeyPart, PartitionKeyValue,
+pub use crate::document::{
+    Address, BatchPartition, Computed, DecodeError, Delete, Document, DocumentKey, Embedding,
+    FieldCodec, Fixed, FullText, Indexed, Patchable, Path, Stored, Unindexed,
 };
-pub use crate::patch::Patch;
-pub use crate::path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
+pub use crate::operation::{DeletionPath, Leasable, Lease, LeasePaths, Patch, SoftDelete};
 pub use crate::query::{
-    AggregateKind, Array, Column, Composite, Documents, Fragment, IndexUse, ProjectedField,
-    Projection, QueriedIn, Queryable, Sql, column_of, element, equal, filtered, matched, ordered,
-    ordered_argument, pointer_of, read_any, read_document, summed, untyped,
+    Array, Column, Composite, Documents, ProjectedField, Projection, QueriedIn, Queryable, Sql,
+    column_of, element, equal, filtered, matched, ordered, ordered_argument, pointer_of, read_any,
+    read_document, summed, untyped,
 };
-pub use crate::scalar::{Ordered, Scalar};
 pub use crate::shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, VectorDistance,
     VectorElement, VectorIndexKind, VectorShape,
 };
-pub use crate::soft_delete::{DeletionPath, SoftDelete};
-pub use crate::timestamp::Timestamp;
+pub use crate::sql::{AggregateKind, Fragment, IndexUse};
+pub use crate::stored::decode_fields;
+pub use crate::value::{
+    IdCodec, IdError, IdPart, IdParts, ItemId, Ordered, PartitionKey, PartitionKeyFields,
+    PartitionKeyPart, PartitionKeyValue, Scalar, Timestamp, format_id, id_codec,
+};
 
 /// Finds the codec of a document: `(&FindCodec::<Order>::start()).field_codec()`. The method is that of
 /// [`SerdeCodec`] if the type has serde's traits. Otherwise it is that of [`MissingCodec`], one call

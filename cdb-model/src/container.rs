@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec_error::DecodeError;
-use crate::document::Document;
+use crate::document::{DecodeError, Document};
 use crate::limits::{MAX_COMPOSITES, MAX_COMPUTED_PROPERTIES, MAX_POLICY_PATHS, MAX_UNIQUE_KEYS};
 use crate::policy::{ComputedProperty, FullTextPolicy, IndexingPolicy, VectorEmbeddingPolicy};
 use crate::shape::{CompositeTarget, DocumentShape};
@@ -156,6 +155,13 @@ impl ContainerDefinition {
     /// Returns the indexing policy.
     pub fn indexing_policy(&self) -> &IndexingPolicy {
         &self.indexing_policy
+    }
+}
+
+impl IndexingPolicy {
+    /// Returns the policy of container `C`.
+    pub fn of<C: Container>() -> Self {
+        Self::merged(C::DOCUMENTS, C::DISCRIMINATOR, C::DOCUMENTS.len() > 1)
     }
 }
 

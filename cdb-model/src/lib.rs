@@ -61,101 +61,64 @@
 #[doc(hidden)]
 #[path = "codegen_support.rs"]
 pub mod __private;
-mod batch;
-mod batch_operation;
-mod bulk;
-mod codec;
-mod codec_error;
 mod conflict;
 mod container;
-mod content;
 mod document;
-mod etag;
-mod evolution;
-mod foreign;
-mod id;
-mod lease;
 pub mod limits;
-mod numbers;
 mod operation;
-mod partition;
-mod partition_key;
-mod patch;
-mod patch_condition;
-mod patch_entry;
-mod path;
 mod policy;
-mod prepare;
 mod query;
-mod scalar;
 mod shape;
-mod soft_delete;
-mod sortable_text;
-mod target;
-mod text_integer;
-mod timestamp;
-mod unreadable;
-pub mod upcast;
-mod upgrade;
-mod write_mark;
-mod write_times;
+mod sql;
+mod stored;
+mod value;
 
-pub use batch::{Batch, BatchError, OperationIndex};
-pub use batch_operation::BatchOperation;
-pub use bulk::BulkBatch;
 #[cfg(feature = "derive")]
 pub use cdb_derive::{Container, Document, PartitionKeyFields, Projection, Scalar, sql};
-pub use codec::{Encoded, decode, decode_any, encode};
-pub use codec_error::{DecodeError, EncodeError};
 pub use container::{
     Container, ContainerDefinition, DefaultTtl, Extends, LimitExceeded, MemberOf,
     PartitionKeyDefinition, PartitionKeyKind, UniqueKey, UniqueKeyPolicy,
 };
-pub use content::is_same;
-pub use document::{Document, DocumentKey, FieldCodec, Stored};
-pub use etag::ETag;
-pub use evolution::UnknownFields;
-pub use id::{IdError, IdPart, ItemId, SEPARATORS};
-pub use lease::{Leasable, Lease, LeasePaths};
-pub use operation::{Address, Create, Delete, Read, Replace, Upsert};
-pub use partition::{BatchPartition, KnownPartition, Partition};
-pub use partition_key::{
-    AnyPartitionKey, KeyTooLong, PartitionKey, PartitionKeyFields, PartitionKeyPart,
-    PartitionKeyValue,
+pub use document::{
+    Address, BatchPartition, Computed, Create, DecodeError, Delete, Document, DocumentKey, ETag,
+    Embedding, EncodeError, FieldCodec, Fixed, FullText, Indexed, KnownPartition, Partition,
+    Patchable, Path, Read, Replace, Stored, Unindexed, Upsert, WriteMark,
 };
-pub use patch::{Changeable, Counter, Patch, PatchBody, PatchError, PatchOperation};
-pub use patch_entry::EntryPath;
-pub use path::{Computed, Embedding, Fixed, FullText, Indexed, Patchable, Path, Unindexed};
+#[doc(hidden)]
+pub use operation::Identity;
+pub use operation::{
+    Batch, BatchError, BatchOperation, BulkBatch, Changeable, Counter, DeletionPath, EntryPath,
+    Leasable, Lease, LeasePaths, Operation, OperationError, OperationIndex, Patch, PatchBody,
+    PatchError, PatchOperation, PreparedOperation, SoftDelete, Target,
+};
 pub use policy::{
     CompositeIndexPath, ComputedProperty, ExcludedPath, FullTextIndex, FullTextPath,
     FullTextPolicy, IncludedPath, IndexingMode, IndexingPolicy, PolicyDifference, VectorEmbedding,
     VectorEmbeddingPolicy, VectorIndex,
 };
-pub use prepare::{Operation, OperationError, PreparedOperation};
 pub use query::{
-    Aggregate, AggregateKind, AggregateQuery, Aggregates, Array, Composite, CriteriaError,
-    Criterion, Documents, Explain, Explanation, Fetch, Filter, Filterable, GroupKeys, GroupQuery,
-    GroupedQuery, Groups, Hit, KeyLookup, Operand, Operator, Optional, Order, Parameter,
-    Projection, QueriedIn, Query, QueryForm, Queryable, Rank, RawSql, RowForm, Scope, SearchQuery,
-    SearchStatement, Searched, SingleRow, SortCriterion, SortKey, Sql, Statement, Summand, Text,
-    ValueError, ValueQuery, WithVectors, WithWords, compare_values,
+    Aggregate, AggregateQuery, Aggregates, Array, Composite, CriteriaError, Criterion, Documents,
+    Explain, Explanation, Fetch, Filter, Filterable, GroupKeys, GroupQuery, GroupedQuery, Groups,
+    Hit, KeyLookup, Operand, Operator, Optional, Order, Projection, QueriedIn, Query, QueryForm,
+    Queryable, Rank, RawSql, RowByRow, RowForm, Scope, SearchQuery, SearchStatement, Searched,
+    SingleRow, SortCriterion, SortKey, Sql, Statement, Summand, Text, ValueQuery, WithVectors,
+    WithWords, compare_values,
 };
-pub use scalar::{Ordered, Scalar};
 pub use shape::{
     AbsentValue, CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction,
     DocumentShape, ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast,
     UpcastError, VectorDistance, VectorElement, VectorIndexKind, VectorShape,
 };
-pub use soft_delete::{DeletionPath, SoftDelete};
-pub use sortable_text::{SortableForm, SortableText};
-#[doc(hidden)]
-pub use target::Identity;
-pub use target::Target;
-pub use text_integer::TextInteger;
-pub use timestamp::Timestamp;
-pub use unreadable::{Location, RowByRow, Unreadable, partition_key_of};
-pub use upgrade::{Upgraded, upgrade};
-pub use write_mark::WriteMark;
+pub use sql::{AggregateKind, Parameter, ValueError};
+pub use stored::{
+    Encoded, Location, UnknownFields, Unreadable, Upgraded, decode, decode_any, encode, is_same,
+    partition_key_of, upcast, upgrade,
+};
+pub use value::{
+    AnyPartitionKey, IdError, IdPart, ItemId, KeyTooLong, Ordered, PartitionKey,
+    PartitionKeyFields, PartitionKeyPart, PartitionKeyValue, SEPARATORS, Scalar, SortableForm,
+    SortableText, TextInteger, Timestamp,
+};
 
 /// The example of the README.
 #[cfg(doctest)]

@@ -37,7 +37,6 @@ mod timing;
 pub use config::{Exhausted, WorkConfig};
 pub use coordinator::admin::{WorkAdmin, WorkCounts};
 pub use coordinator::handle::{Processed, WorkBatch, WorkCoordinator};
-pub use coordinator::started::StartedWork;
 pub use error::WorkError;
 pub use events::archive::{ContainerArchive, EventArchive};
 pub use events::feed::{EventFeed, FeedEvent};
@@ -48,6 +47,7 @@ pub use flush::strategy::{FlushStrategy, Immediate, Scoped};
 pub use handlers::bridge::Broker;
 pub use handlers::handler::{Completed, WorkContext, WorkFailure, WorkHandlers};
 pub use handlers::processor::{RunConfig, WorkRun};
+pub use handlers::started::StartedWork;
 pub use memory::settlement::{Receipt, Settlement};
 pub use streams::delivery::Delivery;
 pub use streams::documents::{

@@ -41,7 +41,6 @@ mod contract;
 mod delivery;
 mod error;
 mod operate;
-pub mod prelude;
 mod provider;
 mod queue;
 pub mod record;
@@ -71,3 +70,30 @@ pub use stored::attributes::{Attribute, AttributesError, SearchAttributes};
 pub use stored::codegen_support as __private;
 pub use stored::instance_labels::InstanceLabel;
 pub use stored::{documents, payload};
+
+pub mod prelude {
+    //! What most programs import: `use cdb_provider::prelude::*;`
+    //!
+    //! It has the derives, the traits that give documents, keys and search attributes their methods, and
+    //! the types that begin a program. The rest is in [`client`](crate::client),
+    //! [`coordination`](crate::coordination), [`documents`](crate::documents) and
+    //! [`model`](crate::model).
+
+    pub use cdb_client::{Bootstrap, ContainerClient, CosmosClient, FeedRow, Page};
+    pub use cdb_coordination::{
+        ChangeProcessor, Failed, LeaseError, Leases, Message, MessageDocument, Messaging,
+        OutboxBatch, Received,
+    };
+    pub use cdb_model::{
+        Batch, BulkBatch, Container, Document, DocumentKey, Lease, PartitionKeyFields, Patch,
+        Projection, Query, Scalar, SortableText, Stored, Timestamp, UnknownFields, sql,
+    };
+
+    pub use cdb_derive::SearchAttributes;
+
+    pub use crate::activity::effects::{ActivityError, Effects};
+    pub use crate::config::CosmosDBProviderConfig;
+    pub use crate::provider::CosmosDBProvider;
+    pub use crate::stored::attributes::SearchAttributes;
+    pub use crate::stored::documents::{Durable, Rule};
+}

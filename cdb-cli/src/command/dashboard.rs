@@ -7,9 +7,9 @@ use serde::Serialize;
 use tokio::net::TcpListener;
 
 use crate::connection::Connection;
+use crate::container::Holdings;
 use crate::dashboard::{Dashboard, Token};
 use crate::exit::{Exit, Failure};
-use crate::holdings::Holdings;
 use crate::model::Model;
 use crate::output::Console;
 

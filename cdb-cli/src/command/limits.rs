@@ -3,13 +3,13 @@
 use cdb_provider::documents::{MAX_RULES, Priority, Rule, RuleError, Selector};
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::confirm::Unconfirmed;
+use super::confirm::Unconfirmed;
 use crate::connection::Connection;
+use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
 use crate::output::Console;
-use crate::view::limits::{self, LimitList};
+use crate::view::queues::limits::{self, LimitList};
 
 #[derive(Debug, Args)]
 pub(crate) struct LimitsArgs {

@@ -3,11 +3,11 @@
 use clap::Args;
 
 use crate::connection::Connection;
+use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
 use crate::output::Console;
-use crate::view::members;
+use crate::view::queues::members;
 
 #[derive(Debug, Args)]
 pub(crate) struct MembersArgs {

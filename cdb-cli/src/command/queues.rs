@@ -3,12 +3,12 @@
 use clap::Args;
 
 use crate::connection::Connection;
+use crate::container::Holdings;
 use crate::exit::{Exit, Failure};
-use crate::holdings::Holdings;
 use crate::model::Model;
 use crate::output::Console;
-use crate::view::backlog;
-use crate::view::queues::slot_table;
+use crate::view::queues::backlog;
+use crate::view::queues::lengths::slot_table;
 
 #[derive(Debug, Args)]
 pub(crate) struct QueuesArgs {

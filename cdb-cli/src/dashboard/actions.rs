@@ -10,12 +10,11 @@ use serde::{Deserialize, Serialize};
 
 use super::api::{dead_letter_id, gone};
 use super::state::Dashboard;
-use crate::dead_letters::Action;
+use crate::container::dead_letters::Action;
+use crate::container::restart;
 use crate::exit::Failure;
-use crate::messages::Outcome;
-use crate::restart;
-use crate::view::instances::Row;
-use crate::view::waits;
+use crate::model::messages::Outcome;
+use crate::view::instances::{Row, waits};
 
 /// The name for the record of a change.
 const OPERATOR: &str = "the dashboard";
@@ -130,12 +129,12 @@ pub(super) async fn restart(
 ) -> Result<Json<Restarted>, Failure> {
     let orchestrations = dashboard.orchestrations()?;
     let row = Row::of(orchestrations.instance(&id).await?);
-    let instance = restart::new_id(&row, r#as);
+    let instance = restart::new_id(&row.id, r#as);
     let restart = Restart {
         new_instance: instance.clone(),
         ..Restart::default()
     };
-    if !restart::restart(orchestrations, &row, restart, OPERATOR).await? {
+    if !restart::restart(orchestrations, &row.id, &row.status, restart, OPERATOR).await? {
         let message = format!("instance `{instance}` exists; choose another id");
         return Err(Failure::usage(message));
     }

@@ -14,15 +14,13 @@ use futures::try_join;
 use serde::{Deserialize, Serialize};
 
 use super::state::Dashboard;
-use crate::attribute_filter;
-use crate::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
+use crate::container::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
+use crate::container::paging::{PageStart, TwoLists as _};
 use crate::exit::{Exit, Failure};
-use crate::paging::{PageStart, TwoLists as _};
-use crate::view::dead_letters::{DeadLetterDetail, DeadLetterList};
-use crate::view::{
-    backlog, change_feed, detail, history, instances, members, ordered_work, outbox, overview,
-    retrying, tree,
-};
+use crate::view::instances::{self, attribute_filter, detail, history, overview, tree};
+use crate::view::messages::dead_letters::{DeadLetterDetail, DeadLetterList};
+use crate::view::messages::{change_feed, ordered_work, outbox, retrying};
+use crate::view::queues::{backlog, members};
 
 /// The maximum number of rows of a page.
 const MAX_ROWS: usize = 500;

@@ -1,11 +1,10 @@
 //! The state that all requests of the dashboard share.
 
 use super::token::Token;
-use crate::dead_letters::DeadLetterSources;
+use crate::container::dead_letters::DeadLetterSources;
+use crate::container::{Holdings, Orchestrations};
 use crate::exit::Failure;
-use crate::holdings::Holdings;
-use crate::orchestrations::Orchestrations;
-use crate::view::overview::PastCounts;
+use crate::view::instances::overview::PastCounts;
 
 /// The state that all requests share.
 pub(crate) struct Dashboard {

@@ -5,10 +5,9 @@ use cdb_model::{ContainerDefinition, PolicyDifference};
 
 use super::finding::Finding;
 use crate::exit::Failure;
-use crate::foreign_types;
-use crate::model::Model;
+use crate::model::unknown_indexes::{self, UnknownIndexes};
+use crate::model::{Model, foreign_types};
 use crate::output::counted;
-use crate::unknown_indexes::{self, UnknownIndexes};
 
 /// The most document types of other programs that are named, with a query each.
 const MAX_NAMED: usize = 3;

@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use super::finding::Finding;
+use crate::container::Holdings;
 use crate::exit::Failure;
-use crate::holdings::Holdings;
-use crate::messages::Messages;
-use crate::output::{counted, short};
-use crate::time::span;
-use crate::view::backlog::{Retries, retries};
-use crate::view::change_feed::{self, PartRow};
-use crate::view::{ordered_work, outbox, retrying};
+use crate::model::messages::Messages;
+use crate::output::{counted, short, span};
+use crate::view::messages::change_feed::{self, PartRow};
+use crate::view::messages::{ordered_work, outbox, retrying};
+use crate::view::queues::backlog::{Retries, retries};
 
 /// The maximum number of reported parts of change feeds.
 const MAX_PARTS: usize = 10;

@@ -13,11 +13,10 @@ use cdb_provider::documents::Durable;
 use serde::Serialize;
 
 use crate::connection::Connection;
-use crate::dead_letters::DeadLetterSources;
-use crate::exit::{Exit, Failure};
-use crate::holdings::{Holdings, known_model};
+use crate::container::dead_letters::DeadLetterSources;
+use crate::container::{Holdings, known_model};
+use crate::exit::{Exit, Failure, remedy};
 use crate::model::Model;
-use crate::remedy;
 use finding::{Finding, Level};
 
 /// The findings, in the order of the checks.

@@ -8,9 +8,8 @@ use cdb_model::Query;
 use cdb_provider::documents::{FIRST_DUE, Instance, InstanceKey, OrchestratorItem, Status};
 use duroxide::providers::WorkItem;
 
+use crate::container::{Orchestrations, begin_pauses};
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
-use crate::view::begin_pauses;
 
 /// The most messages that are read, oldest first.
 const MESSAGES: u32 = 10_000;

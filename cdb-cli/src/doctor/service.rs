@@ -6,11 +6,10 @@ use cdb_client::{ContainerClient, Error, ErrorKind, Usage};
 use cdb_provider::documents::{Durable, InboxRecordKey, InstanceKey};
 
 use super::finding::Finding;
-use crate::causes::with_causes;
 use crate::connection::Connection;
-use crate::exit::Failure;
-use crate::remedy;
-use crate::time::span;
+use crate::exit::causes::with_causes;
+use crate::exit::{Failure, remedy};
+use crate::output::span;
 
 /// The service rejects signatures that are 15 minutes off. Half of it leaves time to act.
 const CLOCK_PROBLEM: Duration = Duration::from_secs(450);

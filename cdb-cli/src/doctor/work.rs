@@ -16,15 +16,14 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::finding::Finding;
 use super::overdue;
+use crate::container::lock::locked_until;
+use crate::container::{Orchestrations, begin_pauses};
 use crate::exit::Failure;
-use crate::orchestrations::Orchestrations;
-use crate::output::{counted, short};
-use crate::time::span;
-use crate::view::limited_keys::{self, LimitedKeys};
-use crate::view::limits::no_activities;
-use crate::view::lock::locked_until;
-use crate::view::unstarted::{MAX_BACKOFF, Unstarted};
-use crate::view::{begin_pauses, members, queues, unstarted};
+use crate::output::{counted, short, span};
+use crate::view::queues::limited_keys::{self, LimitedKeys};
+use crate::view::queues::limits::no_activities;
+use crate::view::queues::unstarted::{MAX_BACKOFF, Unstarted};
+use crate::view::queues::{lengths, members, unstarted};
 
 /// Work due for longer is unserved: idle runtimes poll every 1.25 s.
 const UNSERVED: Duration = Duration::from_secs(60);
@@ -60,7 +59,7 @@ const BUSY_REMEDY: &str = "if these are all workers, raise `RuntimeOptions::work
 
 pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Finding>, Failure> {
     let container = &orchestrations.container;
-    let queues = queues::read(orchestrations).await?;
+    let queues = lengths::read(orchestrations).await?;
     let oldest = queues.messages.oldest.filter(|oldest| *oldest > UNSERVED);
     let waiting = match oldest {
         Some(_) => overdue::at_instances(orchestrations, UNSERVED).await?,
@@ -104,9 +103,9 @@ async fn instances(
     Ok(found.map(|stored| stored.document).collect())
 }
 
-fn unserved(queues: &queues::Queues, at_instances: Option<usize>) -> Vec<Finding> {
+fn unserved(queues: &lengths::Queues, at_instances: Option<usize>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let old = |waiting: &queues::Waiting| waiting.oldest.filter(|oldest| *oldest > UNSERVED);
+    let old = |waiting: &lengths::Waiting| waiting.oldest.filter(|oldest| *oldest > UNSERVED);
     if let Some(oldest) = old(&queues.messages).filter(|_| at_instances.is_none()) {
         findings.push(Finding::problem(
             "slots",
@@ -227,7 +226,7 @@ fn unstarted(starts: &[Unstarted]) -> Vec<Finding> {
 }
 
 /// Lists the slots with unserved messages, at most 16 of them.
-fn late_slots(slots: &[queues::Slot]) -> String {
+fn late_slots(slots: &[lengths::Slot]) -> String {
     let late: Vec<String> = slots
         .iter()
         .filter(|slot| slot.oldest > UNSERVED)

@@ -151,7 +151,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
-    use crate::args::Args;
+    use crate::program::args::Args;
 
     #[tokio::test]
     async fn a_confirmed_change_is_limited_to_the_items_of_its_plan() {

@@ -8,8 +8,7 @@ use clap::{Arg, ArgAction, Command};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use crate::connection;
-use crate::containers::CONTAINER;
+use crate::connection::{self, CONTAINER};
 
 /// The subcommands without a tool: they serve, read or write files, or do not end.
 const EXCLUDED: [&str; 8] = [
@@ -278,7 +277,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
-    use crate::args::Args;
+    use crate::program::args::Args;
 
     #[test]
     fn what_does_not_stand_in_the_list_of_reads_has_a_dry_run() {

@@ -8,11 +8,9 @@ use http::Method;
 use tokio::time::{Instant, sleep_until};
 
 use crate::container::ContainerContext;
-use crate::error::{Error, ErrorKind, Result};
-use crate::operation::OperationKind;
-use crate::partition_health::{Class, leave_write, refused_since, watch_stall};
-use crate::physical_partitions::PhysicalPartitionId;
-use crate::request::Request;
+use crate::error::{Error, ErrorKind, OperationKind, Result};
+use crate::partitions::{Class, PhysicalPartitionId, leave_write, refused_since, watch_stall};
+use crate::protocol::Request;
 
 /// The interval at which slow work asks whether its partition answers.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);

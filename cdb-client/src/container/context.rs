@@ -9,21 +9,15 @@ use http::Method;
 use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
-use crate::background::Work;
-use crate::call_deadline::{time_left, with_own_deadline};
 use crate::container::unique_keys::UniqueKeys;
-use crate::error::Result;
-use crate::governor::{Admission, Governor};
-use crate::header;
-use crate::operation::OperationKind;
-use crate::partition_health::{Class, GoesOn, PartitionHealth};
-use crate::physical_partitions::{
-    LISTING_INTERVAL, ListedRange, PhysicalPartitionId, RangeCache, RangeMap,
+use crate::error::{OperationKind, Result};
+use crate::partitions::{
+    Class, GoesOn, LISTING_INTERVAL, ListedRange, PartitionHealth, PhysicalPartitionId, RangeCache,
+    RangeMap, SessionScope, SessionTokens, goes_on,
 };
-use crate::request::Request;
-use crate::resource::{Resource, check_name};
-use crate::retry::{Accepted, Observers, Pipeline, Repeat};
-use crate::session_token::{SessionScope, SessionTokens};
+use crate::protocol::{Accepted, Repeat, Request, Resource, check_name, header};
+use crate::retry::{Observers, Pipeline, time_left, with_own_deadline};
+use crate::throughput::{Admission, Governor, Work};
 
 /// One container of one account. Clones share what the process knows of it.
 #[derive(Clone, Debug)]
@@ -191,7 +185,7 @@ impl ContainerContext {
     async fn send_as_is(&self, request: &Request, can_fail_over: bool) -> Result<Accepted> {
         let range = self.range_of_request(request);
         if let Some(range) = &range
-            && GoesOn::concerns(Class::of(request.kind))
+            && goes_on(Class::of(request.kind))
         {
             let (context, request, to) = (self.clone(), request.clone(), range.clone());
             let sent = async move { context.send_to(Some(to), &request, can_fail_over).await };

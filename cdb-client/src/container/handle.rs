@@ -11,9 +11,8 @@ use derive_where::derive_where;
 use crate::container::answering::REFUSED;
 use crate::container::context::ContainerContext;
 use crate::error::{Error, Result};
-use crate::partition_health::{Behind, PartitionHealth};
-use crate::physical_partitions::PhysicalPartitionId;
-use crate::usage::Usage;
+use crate::partitions::{Behind, PartitionHealth, PhysicalPartitionId};
+use crate::throughput::Usage;
 
 /// A container whose documents are those of `C`. Cheap to clone; all handles of a client share the
 /// session tokens, so a process reads its own writes.

@@ -5,13 +5,11 @@ use cdb_model::{Container, Upgraded, upgrade};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 
-use crate::container::feed::ChangeFeed;
-use crate::container::feed_cursor::{FeedCursor, FeedStart};
+use crate::container::feed::{ChangeFeed, FeedCursor, FeedStart};
 use crate::container::handle::ContainerClient;
-use crate::container::point::JSON;
-use crate::error::{Error, Result};
-use crate::operation::OperationKind;
-use crate::usage::measure_charge;
+use crate::error::{Error, OperationKind, Result};
+use crate::protocol::JSON;
+use crate::throughput::measure_charge;
 
 /// The number of documents per page and physical partition.
 const PAGE: u32 = 500;

@@ -1,50 +1,29 @@
-//! Typed containers: one file per group of operations.
+//! Typed containers: what this process knows of one, and a folder or file per group of operations.
 
 mod answering;
-mod batch;
-mod bootstrap;
-mod bulk;
-mod change;
-mod conflict;
+mod consistency;
 mod context;
-mod difference;
-mod extend;
 mod feed;
-mod feed_cursor;
-mod feed_row;
 mod handle;
-mod live;
-mod merge;
-mod metadata;
 mod migrate;
-mod opening_checks;
-mod page;
 mod point;
 mod query;
-mod reach;
-mod read_many;
-mod row;
-mod run;
-mod search;
-mod search_definition;
-mod soft_delete;
-mod source;
+#[cfg(any(test, feature = "test-support"))]
+mod raw;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod unique_keys;
-mod update;
+mod write;
 
-pub use batch::BatchOutcome;
-pub use bootstrap::{Bootstrap, BootstrapConfig, OnDifference, Throughput};
-pub use change::ContainerChange;
+pub(crate) use consistency::if_permitted;
 pub(crate) use context::ContainerContext;
-pub use difference::Difference;
-pub use feed::{ChangeFeed, FeedPage};
-pub use feed_cursor::{FeedCursor, FeedStart};
-pub use feed_row::{Change, ChangeRow, FeedRow, VersionRow};
+pub use feed::{
+    Change, ChangeFeed, ChangeRow, FeedCursor, FeedPage, FeedRow, FeedStart, VersionRow,
+};
 pub use handle::ContainerClient;
 pub use migrate::{Migration, MigrationStep};
-pub use page::{Continuation, Page};
 pub use point::Written;
-pub use query::{AvailableRows, Pages, QueryRun};
-pub use run::{FromExecuted, SingleOperation};
+pub use query::{AvailableRows, Continuation, Page, Pages, QueryRun};
+#[cfg(any(test, feature = "test-support"))]
+pub use raw::RawTarget;
+pub use write::{BatchOutcome, FromExecuted, SingleOperation};

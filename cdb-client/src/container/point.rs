@@ -1,4 +1,4 @@
-//! Reads of one document, and what a write returns.
+//! Reads of one document, requests for one, and what a write returns.
 
 use cdb_model::{
     Address, Container, ETag, ItemId, KnownPartition, MemberOf, PartitionKey, Stored, Target,
@@ -7,14 +7,8 @@ use cdb_model::{
 use http::Method;
 
 use crate::container::handle::ContainerClient;
-use crate::error::{Error, Result};
-use crate::header;
-use crate::operation::OperationKind;
-use crate::request::Request;
-use crate::retry::Accepted;
-use crate::status::Status;
-
-pub(super) const JSON: &str = "application/json";
+use crate::error::{Error, OperationKind, Result, Status};
+use crate::protocol::{Accepted, Request, header};
 
 /// The result of a write.
 #[derive(Clone, Debug)]
@@ -90,6 +84,17 @@ impl<C: Container> ContainerClient<C> {
             Err(error) if error.status() == Some(Status::ITEM_NOT_FOUND) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Creates a request for one item, without a body.
+    pub(super) fn item_request(
+        &self,
+        kind: OperationKind,
+        method: Method,
+        id: &ItemId,
+    ) -> Result<Request> {
+        let resource = self.context.resource.item(id.as_str())?;
+        Ok(Request::new(kind, method, resource))
     }
 
     /// Adds this handle's consistency to a read.

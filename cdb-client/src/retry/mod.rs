@@ -1,22 +1,21 @@
 //! Sends a request until it succeeds, fails permanently, or reaches its deadline.
 
-mod accepted;
 mod backoff;
+mod call;
 mod config;
-#[cfg(test)]
-mod failover_tests;
+mod deadline;
 mod pipeline;
 mod reroute;
 mod right;
-#[cfg(test)]
-mod rights_tests;
+mod telemetry;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
-pub(crate) use accepted::Accepted;
 pub(crate) use backoff::Backoff;
 pub use backoff::Jitter;
+pub(crate) use call::Observers;
 pub use config::RetryConfig;
-pub(crate) use pipeline::{Observers, Pipeline, PipelineParts};
-pub(crate) use verdict::{Outcome, Repeat, Tries, Verdict, verdict};
+pub use deadline::{time_left, with_own_deadline, within_deadline};
+pub(crate) use pipeline::{Pipeline, PipelineParts};
+pub(crate) use verdict::{Tries, Verdict, verdict};

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use cdb_model::limits::MAX_REQUEST_BYTES;
 use futures::future::BoxFuture;
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, DATE, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
@@ -12,27 +11,18 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, timeout};
 use uuid::Uuid;
 
-use crate::background::BackgroundConfig;
-use crate::call_deadline::time_left;
 use crate::clock::ServiceClock;
 use crate::credential::{Authorization, Credential, SigningContext};
-use crate::error::{CallDetails, Error, ErrorKind, Result};
-use crate::governor::Governor;
-use crate::header;
-use crate::operation::OperationKind;
-use crate::partition_health::Watch;
+use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result};
+use crate::partitions::SessionTokens;
+use crate::protocol::{Accepted, Outcome, Repeat, Request, Response, header};
 use crate::regions::Regions;
-use crate::request::Request;
-use crate::response::Response;
+use crate::retry::call::{Call, Observers};
 use crate::retry::right::Right;
-use crate::retry::{
-    Accepted, Backoff, Jitter, Outcome, Repeat, RetryConfig, Tries, Verdict, verdict,
-};
-use crate::session_token::SessionTokens;
-use crate::status::Status;
-use crate::telemetry::{self, Attempt};
+use crate::retry::telemetry;
+use crate::retry::{Backoff, Jitter, RetryConfig, Tries, Verdict, time_left, verdict};
+use crate::throughput::{Attempt, BackgroundConfig, Meter};
 use crate::transport::{Delivery, HttpRequest, Transport, TransportError};
-use crate::usage::Meter;
 
 /// The settings and dependencies of a pipeline.
 #[derive(Debug)]
@@ -60,42 +50,6 @@ pub(crate) struct Pipeline {
     granted: RwLock<BTreeSet<Right>>,
     pub clock: ServiceClock,
     pub meter: Meter,
-}
-
-/// What the answers to a request update, as far as its container has it.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Observers<'a> {
-    pub sessions: Option<&'a SessionTokens>,
-    /// Knows the regions of the request's physical partition.
-    pub watch: Option<&'a Watch<'a>>,
-    pub governor: Option<&'a Arc<Governor>>,
-    /// Whether the request waits for the governor.
-    pub is_background: bool,
-}
-
-/// The state of one call.
-pub(super) struct Call<'a> {
-    pub(super) request: &'a Request,
-    sessions: Option<&'a SessionTokens>,
-    pub(super) watch: Option<&'a Watch<'a>>,
-    governor: Option<&'a Arc<Governor>>,
-    is_background: bool,
-    activity_id: String,
-    started: Instant,
-    /// The time for all attempts.
-    deadline: Duration,
-    /// The most time for all attempts: the request belongs to a call with a deadline.
-    longest: Duration,
-    attempts: u32,
-    charge: f64,
-    unknown_outcome: bool,
-    tries: Tries,
-    backoff: Backoff,
-    slow: Backoff,
-    /// The endpoint of the last attempt.
-    pub(super) endpoint: Arc<str>,
-    /// Endpoints that failed during this call.
-    pub(super) skipped: Vec<Arc<str>>,
 }
 
 impl Pipeline {
@@ -463,116 +417,5 @@ fn outcome_of(answer: &Result<Response, TransportError>) -> Outcome {
             retry_after: response.retry_after(),
         },
         Err(error) => Outcome::NoAnswer(error.delivery),
-    }
-}
-
-impl Call<'_> {
-    /// Returns the time until the deadline.
-    pub(super) fn remaining(&self) -> Duration {
-        self.deadline.saturating_sub(self.started.elapsed())
-    }
-
-    fn accepted(&self, answer: Result<Response, TransportError>) -> Result<Accepted> {
-        match answer {
-            Ok(response) => Ok(Accepted {
-                call: self.details(Some(&response)),
-                response,
-            }),
-            Err(error) => Err(self.unanswered(error)),
-        }
-    }
-
-    /// Counts answers about a moving partition, and gives opening more time while it is throttled.
-    fn note(&mut self, outcome: Outcome, retry: &RetryConfig) {
-        let Outcome::Answered { status, .. } = outcome else {
-            return;
-        };
-        if status.is_moving() {
-            self.tries.moving += 1;
-        }
-        let kind = self.request.kind;
-        if status.code == 429 && kind.is_metadata() && kind != OperationKind::ReadPhysicalPartitions
-        {
-            self.deadline = self.deadline.max(retry.opening_deadline).min(self.longest);
-        }
-    }
-
-    /// Waits for the governor after a background request was throttled. The wait is not part of the
-    /// time for its attempts.
-    async fn wait_in_background(&mut self, outcome: Outcome) {
-        let throttled = matches!(outcome, Outcome::Answered { status, .. } if status.code == 429);
-        if let Some(governor) = self.governor
-            && self.is_background
-            && throttled
-        {
-            let begun = Instant::now();
-            // Without an admission, the next attempt is the last one.
-            drop(timeout(time_left(), governor.admit()).await);
-            let deadline = self.deadline.saturating_add(begun.elapsed());
-            self.deadline = deadline.min(self.longest);
-        }
-    }
-
-    /// Forgets session tokens that no replica satisfied until the deadline. A replica lags for a
-    /// moment only, so another process has deleted and re-created the container, and the tokens
-    /// belong to the old one.
-    fn forget_unsatisfiable_session(&self, outcome: Outcome) {
-        let lagging = matches!(outcome, Outcome::Answered { status, .. } if status == Status::SESSION_NOT_AVAILABLE);
-        if let (true, Some(sessions)) = (lagging, self.sessions) {
-            sessions.clear();
-        }
-    }
-
-    fn refused(&self, answer: Result<Response, TransportError>) -> Error {
-        match answer {
-            Ok(response) => {
-                let kind = match ErrorKind::of_status(response.status) {
-                    // The caller has not chosen the partition, so another map would not help.
-                    ErrorKind::PartitionSplit if !self.tries.addressed_to_range => {
-                        ErrorKind::Unavailable
-                    }
-                    kind => kind,
-                };
-                let mut message = response.message();
-                if response.status == Status::TOO_LARGE {
-                    // The service names no sizes.
-                    let bytes = self.request.body.len();
-                    message = format!(
-                        "{message} (the request has {bytes} bytes; a request, and a document with the properties of the service, have at most {MAX_REQUEST_BYTES})"
-                    );
-                }
-                let error = Error::new(kind, message).with_call(self.details(Some(&response)));
-                match response.failed_operation {
-                    Some(failed_operation) => error.with_operation(failed_operation.index),
-                    None => error,
-                }
-            }
-            Err(error) => self.unanswered(error),
-        }
-    }
-
-    fn unanswered(&self, error: TransportError) -> Error {
-        let kind = match error.delivery {
-            Delivery::NotSent | Delivery::Unknown => ErrorKind::Unavailable,
-            Delivery::Untrusted => ErrorKind::Untrusted,
-            Delivery::TooLong => ErrorKind::Protocol,
-        };
-        Error::new(kind, error.to_string())
-            .with_source(error)
-            .with_call(self.details(None))
-    }
-
-    fn details(&self, response: Option<&Response>) -> CallDetails {
-        CallDetails {
-            operation: self.request.kind,
-            resource: self.request.resource.link.clone(),
-            status: response.map(|response| response.status),
-            activity_id: self.activity_id.clone(),
-            attempts: self.attempts,
-            elapsed: self.started.elapsed(),
-            retry_after: response.and_then(Response::retry_after),
-            charge: self.charge,
-            ambiguous: self.unknown_outcome,
-        }
     }
 }

@@ -7,14 +7,12 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use tokio::time::timeout;
 
-use crate::account::Account;
-use crate::header;
-use crate::partition_health::{RangeEndpoints, Watch};
-use crate::request::Request;
-use crate::retry::Outcome;
-use crate::retry::pipeline::{Call, Observers, Pipeline};
-use crate::route::Route;
-use crate::status::Status;
+use crate::error::Status;
+use crate::partitions::{RangeEndpoints, Watch};
+use crate::protocol::{Outcome, Request, Route, header};
+use crate::regions::Account;
+use crate::retry::call::{Call, Observers};
+use crate::retry::pipeline::Pipeline;
 use crate::transport::Delivery;
 
 /// The shortest time between two requests for the account document, after a refused write.

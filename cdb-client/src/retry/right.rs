@@ -1,6 +1,6 @@
 //! The rights that the service has accepted requests with.
 
-use crate::operation::OperationKind;
+use crate::error::OperationKind;
 
 /// The right to read or to write data. Roles usually grant all requests of one right together, so
 /// an accepted upsert says that a refused patch is temporary.

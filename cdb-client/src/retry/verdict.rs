@@ -2,35 +2,9 @@
 
 use std::time::Duration;
 
-use crate::status::Status;
+use crate::error::Status;
+use crate::protocol::{Outcome, Repeat};
 use crate::transport::Delivery;
-
-/// Whether a request may be sent again after an unknown outcome.
-///
-/// The official clients disagree on writes (protocol.md 9.5). This client repeats a write only if
-/// its second execution has the same result as its first: an upsert, replace or delete without
-/// ETag. It does not repeat a create or a conditional write: after a first execution, the second
-/// fails with 409, 412 or 404, and the caller could not distinguish that from a real refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Repeat {
-    /// A second execution has the same result.
-    Always,
-    /// Only if the service certainly did not execute the request.
-    IfNotExecuted,
-}
-
-/// How one attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    /// The service answered.
-    Answered {
-        status: Status,
-        /// `x-ms-retry-after-ms`.
-        retry_after: Option<Duration>,
-    },
-    /// No complete answer arrived in time.
-    NoAnswer(Delivery),
-}
 
 /// The state of a call before this outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,25 +41,6 @@ pub(crate) enum Verdict {
 
 /// The answers about a moving range after which its caller looks for another one; about 2 s.
 const MOST_MOVING: u32 = 3;
-
-impl Outcome {
-    /// Whether a write may have taken effect. The service sends 408 and 500 during execution,
-    /// proxies send 502 and 504. The service sends 503 only before execution.
-    pub(crate) fn is_unknown(self) -> bool {
-        match self {
-            Self::Answered { status, .. } => matches!(status.code, 408 | 500 | 502 | 504),
-            Self::NoAnswer(delivery) => matches!(delivery, Delivery::Unknown | Delivery::TooLong),
-        }
-    }
-
-    /// Whether this attempt may cause a later refusal: its outcome is unknown, or it is a 503. A
-    /// 503 of the service is retried because it was not executed, but a proxy may send one after
-    /// execution (protocol.md 9.1).
-    pub(crate) fn is_doubtful(self) -> bool {
-        let unavailable = matches!(self, Self::Answered { status, .. } if status.code == 503);
-        unavailable || self.is_unknown()
-    }
-}
 
 /// Decides what to do after an outcome.
 ///

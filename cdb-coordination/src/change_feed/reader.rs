@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use super::documents::{ChangeFeedState, PartDocument, PartFailure};
 use super::settings::{ChangeHandlerError, Settings};
 use super::telemetry::{PartMetrics, oldest};
-use crate::handlers::catch_panic;
 use crate::lease::{LeaseError, LeaseGuard};
-use crate::outbox::shortened;
+use crate::message::catch_panic;
+use crate::retry::shortened;
 use crate::timing::{LAG_INTERVAL, SHORTEST_RENEWAL_PAUSE};
 
 /// The most parts that replace one: so many documents fit into a batch with the divided one.

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 
 use super::documents::FeedSource;
 use crate::membership::MembershipConfig;
-use crate::outbox::{Jitter, RetryPolicy};
+use crate::retry::{Jitter, RetryPolicy};
 use crate::timing::{
     FEED_HEARTBEAT, FEED_POLL_INTERVAL, LONGEST_FEED_RETRY, MISSED_HEARTBEATS, PART_LEASE,
     TimingError,

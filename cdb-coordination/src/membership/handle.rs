@@ -13,8 +13,8 @@ use super::config::MembershipConfig;
 use super::document::MemberDocument;
 use super::failed::FailedMember;
 use super::heartbeat::{Heartbeat, Reports};
+use super::slots::{LeaseProvider, SlotSet};
 use super::view::{MembershipView, Standing};
-use crate::slots::{LeaseProvider, SlotSet};
 
 /// How many failed members a receiver may leave unread before it loses the oldest.
 const MAX_UNREAD: usize = 256;

@@ -9,7 +9,9 @@ mod failed;
 mod failure_detector;
 mod handle;
 mod heartbeat;
+mod rendezvous;
 mod roster;
+mod slots;
 mod view;
 
 #[cfg(test)]
@@ -19,4 +21,6 @@ pub use config::MembershipConfig;
 pub use document::{MemberDocument, MemberRecord};
 pub use failed::FailedMember;
 pub use handle::Membership;
+pub use rendezvous::{name_hash, owner_of_slot};
+pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
 pub use view::{MembershipView, Standing};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::rendezvous::balanced_parts;
-use crate::slots::SlotSet;
+use super::rendezvous::balanced_parts;
+use super::slots::SlotSet;
 
 /// The status of a process in its group.
 ///

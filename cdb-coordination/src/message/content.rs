@@ -4,7 +4,7 @@ use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::envelope::{Address, Envelope};
-use crate::outbox::Tries;
+use crate::retry::Tries;
 
 /// The six kinds of content.
 #[derive(Serialize, Deserialize, Clone, Debug)]

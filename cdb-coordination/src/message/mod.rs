@@ -4,6 +4,7 @@ mod content;
 mod context;
 mod document;
 mod envelope;
+mod handlers;
 mod lifetimes;
 mod partition_fields;
 
@@ -15,4 +16,8 @@ pub(crate) use document::MessageDocumentKey;
 pub(crate) use document::fingerprint;
 pub use envelope::{Address, DocumentMessage, Message, MessageId};
 pub(crate) use envelope::{Envelope, MAX_MESSAGE_BYTES};
+pub use handlers::Failed;
+pub(crate) use handlers::catch_panic;
+#[doc(hidden)]
+pub use handlers::{Delivered, Handlers};
 pub(crate) use lifetimes::Lifetimes;

@@ -13,16 +13,15 @@ use derive_where::derive_where;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::config::MessagingConfig;
-use super::inner::Inner;
+use super::dead_letter::DeadLetters;
 use super::retrying::Retrying;
-use crate::handlers::{Failed, Handlers};
-use crate::inbox::{Arrival, Handled, Hints, Received};
-use crate::message::{Address, DocumentMessage, Message, MessageDocument};
+use crate::endpoint::{Arrival, Handled, Hints, Inner, MessagingConfig, Received};
+use crate::message::{Address, DocumentMessage, Failed, Handlers, Message, MessageDocument};
 use crate::outbox::{
-    DeadLetters, Dispatcher, Jitter, OutboxBatch, OutboxError, PreparedBatch, Receiver, Receivers,
-    Route, Streams, Terms, commit,
+    Dispatcher, OutboxBatch, OutboxError, PreparedBatch, Receiver, Receivers, Route, Streams,
+    Terms, commit,
 };
+use crate::retry::Jitter;
 use crate::timing::TimingError;
 
 /// Sets up a [`Messaging`].

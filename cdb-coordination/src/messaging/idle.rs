@@ -4,7 +4,7 @@ use cdb_client::Error;
 use cdb_model::{Container, MemberOf, Query};
 
 use super::builder::Messaging;
-use super::inner::Inner;
+use crate::endpoint::Inner;
 use crate::message::MessageDocument;
 use crate::timing::IDLE_CHECK;
 

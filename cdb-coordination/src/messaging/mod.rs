@@ -1,18 +1,14 @@
 //! Messaging on a container: the outboxes and inboxes of its partitions, run by this process.
 
 mod builder;
-mod config;
-mod form;
+mod dead_letter;
 mod idle;
-mod inner;
 mod once;
 mod retrying;
-mod tasks;
 #[cfg(test)]
 mod tests;
+mod unreadable;
 
 pub use builder::{Messaging, MessagingBuilder};
-pub use config::MessagingConfig;
-pub(crate) use form::agree_on_form;
-pub(crate) use inner::Inner;
+pub use dead_letter::{DeadLetter, DeadLetters};
 pub use retrying::{Retrying, RetryingMessage};

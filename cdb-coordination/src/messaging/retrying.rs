@@ -4,7 +4,7 @@ use cdb_client::{ContainerClient, Continuation, Error, Page};
 use cdb_model::{Container, Filter, MemberOf, Query, Stored, Timestamp};
 
 use crate::message::{Address, Content, Envelope, MessageDocument, MessageId, Side};
-use crate::outbox::{Attempt, Tries};
+use crate::retry::{Attempt, Tries};
 
 /// The error of an attempt without a result.
 const ENDED: &str = "its process ended before the handler returned a result";

@@ -9,9 +9,9 @@ use tokio::time::Instant;
 
 use super::batch::OutboxBatch;
 use super::error::OutboxError;
-use super::retry::{Jitter, RetryPolicy};
 use super::streams::{Streams, Terms};
 use crate::message::{Address, Lifetimes, MessageDocument};
+use crate::retry::{Jitter, RetryPolicy};
 use crate::timing::{LOST_COMMIT, least_send};
 
 /// How often a commit is tried while other commits use the same streams, or answers are lost.

@@ -12,10 +12,10 @@ use cdb_client::Error;
 use derive_where::derive_where;
 use tokio::sync::oneshot;
 
-use super::retry::{Jitter, RetryPolicy, Undelivered};
+use crate::retry::{Jitter, RetryPolicy, Undelivered};
+use crate::search::MAX_ROWS;
 use crate::search::in_parallel;
 use crate::timing::BATCHING_DELAY;
-use crate::window::MAX_ROWS;
 
 /// The most messages of one round.
 const ROUND: usize = 100;

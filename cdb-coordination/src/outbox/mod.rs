@@ -5,27 +5,18 @@
 
 mod batch;
 mod commit;
-mod dead_letter;
 mod dispatch;
 mod error;
 mod receivers;
-mod relay;
-mod retry;
 mod route;
 mod streams;
-mod unreadable;
 
 pub use batch::OutboxBatch;
 pub(crate) use commit::commit;
-pub use dead_letter::{DeadLetter, DeadLetters};
 pub use dispatch::{Dispatcher, Handover, Relay, reconcile};
 pub use error::OutboxError;
 pub use receivers::Receiver;
 pub(crate) use receivers::Receivers;
-pub use retry::{Attempt, Jitter, RetryPolicy, Undelivered};
-pub(crate) use retry::{Tries, shortened};
-pub(crate) use route::Route;
-#[cfg(test)]
-pub(crate) use route::arriving;
+pub(crate) use route::{Route, arrival, arriving};
 pub use streams::PreparedBatch;
 pub(crate) use streams::{Streams, Terms};

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use cdb_client::ContainerClient;
 use cdb_model::{BulkBatch, Container, Document as _, MemberOf};
 
-use super::retry::{Tries, Undelivered};
 use crate::message::{Envelope, Incoming, MessageDocument};
+use crate::retry::{Tries, Undelivered};
 use crate::telemetry;
 
 /// A container that messages can be delivered to, without its type.

@@ -13,11 +13,11 @@ use cdb_model::{
 use futures::future::try_join_all;
 
 use super::batch::OutboxBatch;
-use super::retry::Tries;
 use crate::lease::is_lost_race;
 use crate::message::{
     Address, Content, Envelope, Lifetimes, MessageDocument, MessageDocumentKey, Outgoing, Stream,
 };
+use crate::retry::Tries;
 
 /// The streams that a batch sends on, as they were read.
 pub(crate) struct Streams<C>(BTreeMap<Address, Known<C>>);

@@ -4,8 +4,8 @@ use darling::FromMeta;
 use syn::spanned::Spanned;
 use syn::{Expr, Lit, Meta};
 
-use crate::diag::mistake;
-use crate::settings::{CratePath, Mark, Setting, Text, settings, text, ungrouped};
+use crate::input::diag::mistake;
+use crate::input::settings::{CratePath, Mark, Setting, Text, settings, text, ungrouped};
 
 settings! {
     /// `#[container(…)]` of the enum.

@@ -8,7 +8,7 @@ use darling::error::Accumulator;
 use quote::ToTokens;
 
 use super::model::ContainerModel;
-use crate::diag::{Mistakes, mistake};
+use crate::input::diag::{Mistakes, mistake};
 
 const MAX_LEVELS: usize = 3;
 

@@ -11,8 +11,8 @@ use syn::{Data, DeriveInput, Fields};
 use super::attr::{ContainerSettings, VariantSettings};
 use super::model::{ContainerModel, Variant};
 use super::{check, expand};
-use crate::derived::Derived;
-use crate::diag::mistake;
+use crate::input::diag::mistake;
+use crate::output::derived::Derived;
 
 impl Derived for ContainerModel {
     fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<Self> {

@@ -5,7 +5,7 @@ use quote::ToTokens;
 use syn::Type;
 
 use super::attr::{ContainerSettings, VariantSettings};
-use crate::derived::names;
+use crate::output::derived::names;
 
 /// A container.
 #[derive(Debug)]

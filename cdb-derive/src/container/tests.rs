@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::ContainerModel;
-use crate::derived::{derive, mistakes};
+use crate::output::derived::{derive, mistakes};
 
 /// Compares the diagnostics of an enum, one per line.
 fn check(input: TokenStream, expected: &Expect) {

@@ -8,7 +8,7 @@ use super::value::{
     Bound, CompositeSetting, IdPartSetting, Level, NestedPaths, UniqueSetting, UpcastSetting,
     VersionSetting,
 };
-use crate::settings::{CratePath, Mark, Setting, Text, settings};
+use crate::input::settings::{CratePath, Mark, Setting, Text, settings};
 
 settings! {
     /// `#[document(…)]` of the struct.

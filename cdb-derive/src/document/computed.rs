@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::{LitStr, Meta, Token, Type};
 
-use crate::settings::list;
+use crate::input::settings::list;
 
 /// `computed(name_lower: String = "LOWER({name})", index)`.
 #[derive(Clone, Debug)]

@@ -8,10 +8,10 @@ use syn::{Data, DeriveInput};
 use super::attr::{FieldSettings, StructSettings};
 use super::model::{DocumentModel, FieldModel};
 use super::{check, expand, fallback};
-use crate::derived::{Derived, named_fields};
-use crate::diag::mistake;
-use crate::id_pattern;
-use crate::serde_attr::{SerdeField, SerdeStruct};
+use crate::document::id_pattern;
+use crate::input::diag::mistake;
+use crate::input::serde_attr::{SerdeField, SerdeStruct};
+use crate::output::derived::{Derived, named_fields};
 
 impl Derived for DocumentModel {
     fn read(input: &DeriveInput, errors: &mut Accumulator) -> Option<Self> {

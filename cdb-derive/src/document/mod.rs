@@ -6,6 +6,7 @@ mod computed;
 mod derive;
 mod expand;
 mod fallback;
+mod id_pattern;
 mod model;
 mod partition_key;
 mod path;

@@ -9,8 +9,8 @@ use super::attr::{FieldSettings, StructSettings};
 use super::computed::{ComputedSetting, Part};
 use super::role::{Role, Rules};
 use super::value::{Bound, Level, NestedPath};
-use crate::id_pattern::Segment;
-use crate::serde_attr::{SerdeDefault, SerdeField, SerdeStruct};
+use crate::document::id_pattern::Segment;
+use crate::input::serde_attr::{SerdeDefault, SerdeField, SerdeStruct};
 
 /// A document type.
 #[derive(Debug)]

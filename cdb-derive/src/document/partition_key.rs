@@ -11,11 +11,11 @@ use super::expand::partition_key;
 use super::model::{DocumentModel, FieldModel};
 use super::value::Level;
 use super::{check, fallback};
-use crate::derived::{Derived, named_fields};
-use crate::diag::{Mistakes, mistake};
-use crate::private::import;
-use crate::serde_attr::{SerdeField, SerdeStruct};
-use crate::settings::{CratePath, Setting, settings};
+use crate::input::diag::{Mistakes, mistake};
+use crate::input::serde_attr::{SerdeField, SerdeStruct};
+use crate::input::settings::{CratePath, Setting, settings};
+use crate::output::derived::{Derived, named_fields};
+use crate::output::private::import;
 
 /// A partition key: a document of nothing else.
 #[derive(Debug)]

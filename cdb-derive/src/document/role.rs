@@ -9,7 +9,7 @@ use darling::error::Accumulator;
 use proc_macro2::Span;
 use syn::spanned::Spanned;
 
-use crate::settings::{Mark, Take, Word, given_twice};
+use crate::input::settings::{Mark, Take, Word, given_twice};
 
 /// The role of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use syn::parse::ParseStream;
 use syn::spanned::Spanned;
 use syn::{LitInt, LitStr, Meta, Token};
 
-use crate::diag::{mistake, suggestion};
-use crate::settings::list;
+use crate::input::diag::{mistake, suggestion};
+use crate::input::settings::list;
 
 /// `vector(dimensions = 1536, distance = cosine, index = disk_ann)`.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::DocumentModel;
-use crate::derived::{derive, mistakes};
+use crate::output::derived::{derive, mistakes};
 
 /// Compares the diagnostics of a struct, one per line.
 fn check(input: TokenStream, expected: &Expect) {

@@ -10,8 +10,8 @@ use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Field, LitInt, Meta, Path, Token, Type, WherePredicate};
 
-use crate::diag::mistake;
-use crate::settings::{list, text};
+use crate::input::diag::mistake;
+use crate::input::settings::{list, text};
 
 /// `bound = "T: Clone"`, as serde's `bound`.
 #[derive(Clone, Debug)]

@@ -9,8 +9,8 @@ use super::clauses::Clauses;
 use super::columns::{Name, Select, Source};
 use super::conditions::{check_properties, compared, conjuncts, index_use};
 use super::token::{Kind, Token};
-use crate::private::import;
-use crate::settings::dependency_path;
+use crate::input::settings::dependency_path;
+use crate::output::private::import;
 
 pub(super) fn expand(clauses: &Clauses, row: Option<&Type>) -> syn::Result<TokenStream> {
     let Clauses { from, span, .. } = clauses;

@@ -8,13 +8,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::query::ascii;
-use crate::error::ServiceError;
+use crate::account::Service;
 use crate::op;
-use crate::regions::Needs;
-use crate::request::Request;
-use crate::response::{JSON, Response};
-use crate::route::{ContainerName, Resource};
-use crate::service::Service;
+use crate::protocol::{ContainerName, JSON, Needs, Request, Resource, Response, ServiceError};
 use crate::store::Lane;
 
 /// The body of a request.

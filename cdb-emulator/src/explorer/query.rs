@@ -13,15 +13,11 @@ use serde_json::value::RawValue;
 
 use super::plan::{Plan, Report};
 use super::system::is_system;
-use crate::clock::stopwatch;
-use crate::error::ServiceError;
-use crate::op;
-use crate::request::Request;
-use crate::response::Response;
-use crate::route::{ContainerName, Resource};
-use crate::service::Service;
-use crate::sql;
+use crate::account::Service;
+use crate::protocol::{ContainerName, Request, Resource, Response, ServiceError};
 use crate::store::{Container, Lane};
+use crate::time::stopwatch;
+use crate::{op, sql};
 
 /// The default page size.
 const PAGE: u32 = 50;

@@ -1,12 +1,12 @@
 //! The routes.
 
+use std::sync::Arc;
+
 use http::Method;
 
 use super::{document, query, tree};
-use crate::error::ServiceError;
-use crate::request::Request;
-use crate::response::Response;
-use crate::server_state::ServerState;
+use crate::account::Service;
+use crate::protocol::{Request, Response, ServiceError};
 
 /// The page may load content of this server only, and other pages may not frame it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
@@ -14,10 +14,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 
 /// Responds to a request below `/_explorer`.
 pub(crate) async fn serve_explorer(
-    server: &ServerState,
+    service: &Arc<Service>,
     request: &Request,
 ) -> Result<Response, ServiceError> {
-    let service = &server.service;
     match (request.path.as_str(), &request.method) {
         ("/_explorer", &Method::GET) => Ok(Response::empty(308).with("location", "/_explorer/")),
         ("/_explorer/", &Method::GET) => Ok(file("text/html", include_str!("page.html"))),

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::samples::{self, Sample};
-use crate::error::ServiceError;
-use crate::service::Service;
+use crate::account::Service;
+use crate::protocol::ServiceError;
 use crate::store::{Container, Database, Lane};
 
 /// The content of the account, without documents.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::effect::Effect;
 use super::target::Target;
-use crate::millis;
-use crate::observe::OperationKind;
+use crate::protocol::OperationKind;
+use crate::time::millis;
 
 /// A fault: the operations that it affects, how often, and its effects.
 ///

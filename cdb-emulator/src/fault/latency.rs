@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::random::Random;
-use crate::millis;
+use crate::time::millis;
 
 /// The maximum delay of a request. No client waits longer.
 const LONGEST: Duration = Duration::from_secs(600);

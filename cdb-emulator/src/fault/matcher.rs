@@ -11,8 +11,7 @@ use super::effect::Effect;
 use super::latency::Latency;
 use super::random::Random;
 use super::target::Target;
-use crate::clock::Clock;
-use crate::settings::Settings;
+use crate::time::Clock;
 
 /// All faults of a server.
 #[derive(Debug)]
@@ -107,13 +106,13 @@ impl Faults {
 
     /// Sets the latency, restarts the random numbers if there is a seed, and adds the faults,
     /// atomically.
-    pub(crate) fn apply(&self, settings: Settings) {
+    pub(crate) fn apply(&self, latency: Latency, seed: Option<u64>, faults: Vec<Fault>) {
         let mut state = self.state();
-        state.latency = settings.latency;
-        if let Some(seed) = settings.seed {
+        state.latency = latency;
+        if let Some(seed) = seed {
             state.seed(seed);
         }
-        for fault in settings.faults {
+        for fault in faults {
             state.add(fault);
         }
     }
@@ -241,12 +240,12 @@ impl ActiveFault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::OperationKind::{self, Batch, Metadata, Query, Read};
-    use crate::route::ContainerName;
+    use crate::protocol::ContainerName;
+    use crate::protocol::OperationKind::{self, Batch, Metadata, Query, Read};
 
     fn faults(list: impl IntoIterator<Item = Fault>) -> Faults {
         let faults = Faults::new(Clock::machine());
-        faults.apply(Settings::default().faults(list));
+        faults.apply(Latency::NONE, None, list.into_iter().collect());
         faults
     }
 
@@ -268,9 +267,9 @@ mod tests {
         let struck = run.matches('x').count();
         assert!((40..80).contains(&struck), "{struck} of 200: {run}");
         assert_eq!(pattern(&faults([often()])), run);
-        first.apply(Settings::default().seed(1));
+        first.apply(Latency::NONE, Some(1), Vec::new());
         assert_ne!(pattern(&first), run);
-        first.apply(Settings::default().seed(0));
+        first.apply(Latency::NONE, Some(0), Vec::new());
         assert_eq!(pattern(&first), run);
     }
 

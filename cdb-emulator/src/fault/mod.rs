@@ -10,7 +10,6 @@ mod latency;
 mod matcher;
 mod random;
 mod target;
-mod timer;
 
 pub use definition::Fault;
 pub use effect::Effect;
@@ -18,4 +17,3 @@ pub use latency::Latency;
 pub(crate) use matcher::{Faults, Injection, TargetDetail};
 pub(crate) use random::Random;
 pub(crate) use target::Target;
-pub(crate) use timer::Timer;

@@ -1,7 +1,6 @@
 //! What a request reaches, as far as faults distinguish it.
 
-use crate::observe::OperationKind;
-use crate::route::ContainerName;
+use crate::protocol::{ContainerName, OperationKind};
 
 /// The target of a request.
 #[derive(Clone, Debug)]

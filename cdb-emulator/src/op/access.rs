@@ -3,16 +3,10 @@
 
 use std::borrow::Cow;
 
-use crate::error::ServiceError;
-use crate::replicas::View;
-use crate::request::Request;
-use crate::response::Response;
-use crate::service::Service;
-use crate::session;
-use crate::store::ranges::PhysicalRange;
+use crate::account::{RequestClass, Service, Ticket, View, session};
+use crate::protocol::{Request, Response, ServiceError};
 use crate::store::version::last_lsn;
-use crate::store::{Connection, Container};
-use crate::throughput::{RequestClass, Ticket};
+use crate::store::{Connection, Container, PhysicalRange};
 
 /// An admitted request to physical partitions of a container.
 #[derive(Debug)]

@@ -8,14 +8,11 @@ use std::time::UNIX_EPOCH;
 use serde_json::{Value, json};
 
 use super::access::Access;
-use super::scope::RequestScope;
+use super::charge;
+use super::query::scope::RequestScope;
 use super::target::container;
-use crate::charge;
-use crate::error::ServiceError;
-use crate::request::Request;
-use crate::response::Response;
-use crate::route::header;
-use crate::service::Service;
+use crate::account::Service;
+use crate::protocol::{Request, Response, ServiceError, header};
 use crate::store::{Container, RowCondition, SqlValue};
 
 /// The default page size.
@@ -216,11 +213,10 @@ mod tests {
     use http::{HeaderMap, Method};
 
     use super::*;
-    use crate::clock::Clock;
+    use crate::account::{Account, Settings};
     use crate::op::dispatch;
-    use crate::service::Account;
-    use crate::settings::Settings;
     use crate::store::Store;
+    use crate::time::Clock;
 
     fn send(service: &Service, method: Method, body: &Value, headers: &[(&str, &str)]) -> Response {
         dispatch(service, &request(method, body, headers)).unwrap()

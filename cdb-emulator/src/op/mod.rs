@@ -1,40 +1,28 @@
 //! The operations, one per file, and their dispatch.
 
 mod access;
-mod batch;
-mod catalog;
-mod continuation;
-mod cost_inputs;
+mod charge;
 mod feed;
-mod item;
-mod listing;
-mod offers;
-mod partition_key_delete;
-mod patch;
-mod query;
-mod query_body;
-mod query_plan;
-pub(crate) mod ranges;
-mod run;
-mod scope;
-mod target;
-mod write;
-
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) use batch::decode;
-pub(crate) use catalog::set_index_progress;
+pub(crate) mod fuzzing;
+mod items;
+mod metadata;
+mod query;
+mod target;
+
+pub(crate) use metadata::catalog::set_index_progress;
+pub(crate) use metadata::ranges;
 #[cfg(test)]
-pub(crate) use run::rows_of;
-pub(crate) use scope::reached_partitions;
+pub(crate) use query::run::rows_of;
+pub(crate) use query::scope::reached_partitions;
 
 use http::Method;
 
-use crate::error::ServiceError;
-use crate::observe::OperationKind;
-use crate::request::Request;
-use crate::response::Response;
-use crate::route::{self, Resource};
-use crate::service::Service;
+use self::items::{batch, item, partition_key_delete};
+use self::metadata::{catalog, offers};
+use self::query::{page, query_plan};
+use crate::account::Service;
+use crate::protocol::{OperationKind, Request, Resource, Response, ServiceError, route};
 
 /// Executes an authorized request.
 pub(crate) fn dispatch(service: &Service, request: &Request) -> Result<Response, ServiceError> {
@@ -43,7 +31,7 @@ pub(crate) fn dispatch(service: &Service, request: &Request) -> Result<Response,
             query_plan::plan(service, request)
         }
         (Resource::Items(_), method) => match request.kind {
-            OperationKind::Query => query::query(service, request),
+            OperationKind::Query => page::query(service, request),
             OperationKind::Batch => batch::transactional(service, request),
             OperationKind::Bulk => batch::bulk(service, request),
             OperationKind::Feed if method == Method::GET => feed::feed(service, request),

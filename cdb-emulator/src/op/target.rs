@@ -1,8 +1,6 @@
 //! The container that a request names.
 
-use crate::error::ServiceError;
-use crate::request::Request;
-use crate::route::header;
+use crate::protocol::{Request, ServiceError, header};
 use crate::store::{Connection, Container};
 
 /// Finds the container of a request. Fails when the container was recreated since the caller read

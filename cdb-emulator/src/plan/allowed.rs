@@ -1,6 +1,6 @@
 //! Which queries the gateway and the policy allow.
 
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 use crate::sql::ast::Select;
 use crate::store::Policy;
 

@@ -8,8 +8,9 @@
 
 use serde_json::{Value, json};
 
+use super::bind::set_directions;
 use super::rewrite::{Bounds, cut, fresh_or_resumed, items, object, payload, verbatim};
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 use crate::sql::ast::{Binary, Expr, OrderItem, Projection, Select};
 use crate::sql::{self, Aggregate};
 
@@ -61,7 +62,7 @@ impl Hybrid {
             order_by: ordered,
             ..select.clone()
         };
-        sql::set_directions(&mut by_scores, definition);
+        set_directions(&mut by_scores, definition);
         let (skip, take) = match bounds.window {
             Some((offset, limit)) => (Some(offset), Some(limit)),
             None => (None, bounds.top),

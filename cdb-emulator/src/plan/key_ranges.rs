@@ -5,9 +5,9 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use crate::epk::{self, Version};
 use crate::sql::ast::{Binary, Expr, Select};
-use crate::store::ranges::PhysicalRange;
+use crate::store::PhysicalRange;
+use crate::store::partitions::epk::{self, Version};
 
 /// Maximum number of keys of a plan. A query with more keys goes to all physical partitions.
 const MOST: usize = 1024;
@@ -163,6 +163,6 @@ impl KeyConditions<'_> {
             _ => return None,
         };
         let scalar = !value.is_array() && !value.is_object();
-        scalar.then(|| crate::rules::component(value))
+        scalar.then(|| epk::component(value))
     }
 }

@@ -6,6 +6,7 @@
 //! so its spelling can differ from the service's.
 
 mod allowed;
+mod bind;
 mod condition;
 mod hybrid;
 mod index_use;
@@ -16,6 +17,7 @@ mod query_plan;
 mod rewrite;
 
 pub(crate) use allowed::{check_gateway, check_sort, not_servable, streams};
+pub(crate) use bind::{bind, check_computed, needs_binding};
 pub(crate) use index_use::{IndexUse, counts_only, is_served};
 pub(crate) use key_ranges::KeyRanges;
 pub(crate) use order::{Key, Order, ScanRange};

@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::allowed::check_gateway;
+use super::bind::set_directions;
 use super::hybrid::Hybrid;
 use super::key_ranges::KeyRanges;
 use super::rewrite::{Bounds, cut, folded, sorted};
-use crate::epk::Version;
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 use crate::sql::ast::{Expr, Projection, Select};
 use crate::sql::{self, Aggregate, rows};
+use crate::store::partitions::epk::Version;
 
 /// What a plan for a client depends on.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +53,7 @@ impl QueryPlan {
     /// Plans a query.
     pub(crate) fn of(query: PlanInput<'_>) -> Result<Self, ServiceError> {
         let mut select = sql::parse(query.text)?;
-        sql::set_directions(&mut select, query.definition);
+        set_directions(&mut select, query.definition);
         if let Some(derived) = &select.derived
             && check_gateway(derived).is_err()
         {

@@ -1,7 +1,7 @@
 //! Rewritten queries for physical partitions. They return the requested rows and the values that
 //! the merge needs.
 
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 use crate::sql::Aggregate;
 use crate::sql::ast::{Binary, Expr, OrderItem, Projection, Select};
 

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::document::names;
 use super::name::name;
 use super::policy;
-use crate::epk::Version;
-use crate::error::ServiceError;
-use crate::sql;
+use crate::plan;
+use crate::protocol::ServiceError;
+use crate::store::partitions::epk::Version;
 
 /// Maximum number of levels of a hierarchical partition key.
 const MOST_LEVELS: usize = 3;
@@ -62,7 +62,7 @@ pub(crate) fn definition(
         definition["indexingPolicy"]["automatic"] = true.into();
     }
     policy::check(&definition["indexingPolicy"], expires)?;
-    sql::check_computed(&definition)?;
+    plan::check_computed(&definition)?;
     vectors(&definition, former)?;
     if let Some(former) = former {
         let version = &former["partitionKey"]["version"];

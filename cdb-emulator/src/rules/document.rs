@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use crate::error::ServiceError;
-use crate::sql::value;
+use crate::protocol::ServiceError;
+use crate::store::partitions::epk::component;
 
 /// Maximum size of a request (concepts-limits, "Per-request limits").
 const MAX_REQUEST_BYTES: usize = 2 * 1024 * 1024;
@@ -127,11 +127,6 @@ pub(crate) fn key_text(key: &[Option<Value>]) -> String {
         None => Value::Object(Map::new()),
     });
     Value::Array(values.collect()).to_string()
-}
-
-/// Normalizes a component, so that `1` and `1.0` are the same partition key.
-pub(crate) fn component(value: &Value) -> Value {
-    value.as_f64().map_or_else(|| value.clone(), value::number)
 }
 
 fn is_long(value: &Value) -> bool {

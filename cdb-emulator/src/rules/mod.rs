@@ -7,7 +7,7 @@ mod policy;
 
 pub(crate) use container::definition;
 pub(crate) use document::{
-    component, document_size, id, is_key_too_long, key_text, partition_key, partition_key_header,
+    document_size, id, is_key_too_long, key_text, partition_key, partition_key_header,
     request_size, ttl,
 };
 pub(crate) use name::name;

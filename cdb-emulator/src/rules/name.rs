@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 
 /// Maximum length of a name in characters (concepts-limits).
 const LONGEST: usize = 255;

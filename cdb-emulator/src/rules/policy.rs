@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 
 /// Maximum number of paths of a list.
 const MOST_PATHS: usize = 1500;

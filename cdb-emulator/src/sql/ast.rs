@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::function::{Aggregate, Function};
+use super::function::{Aggregate, Function, NamedFunction, find};
 
 /// `SELECT … FROM … WHERE … GROUP BY … ORDER BY … OFFSET … LIMIT …`.
 #[derive(Clone, Debug, PartialEq)]
@@ -304,6 +304,14 @@ impl Expr {
             }
             _ => None,
         }
+    }
+}
+
+/// Returns a call of a scalar function by its name in upper case; `None` for an unknown function.
+pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Option<Expr> {
+    match find(name) {
+        Ok(NamedFunction::Scalar(function)) => Some(Expr::Call(function, arguments)),
+        _ => None,
     }
 }
 

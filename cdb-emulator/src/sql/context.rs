@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 
 use super::pattern::Patterns;
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 
 /// A time in units of 100 nanoseconds since 1970.
 pub(super) type Ticks = i64;

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use serde_json::json;
 
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 
 /// A range of bytes of the query text.
 pub(super) type Location = Range<usize>;

@@ -4,7 +4,7 @@
 //! (`sql.g4`).
 
 use super::error::{Location, invalid_string, invalid_token};
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 
 /// A token.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,7 +1,6 @@
 //! The query language: the parser, and the evaluation of queries on documents.
 
 pub(crate) mod ast;
-mod bind;
 mod context;
 mod error;
 pub(crate) mod eval;
@@ -15,7 +14,7 @@ mod print;
 pub(crate) mod rows;
 pub(crate) mod value;
 
-pub(crate) use bind::{bind, call, check_computed, needs_binding, set_directions};
+pub(crate) use ast::call;
 pub(crate) use context::Context;
 pub(crate) use function::Aggregate;
 pub(crate) use parsed::ParsedQueries;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::ast::Select;
 use super::parse;
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 
 /// The most queries that are kept.
 const MOST: usize = 256;

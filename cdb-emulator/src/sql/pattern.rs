@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use fancy_regex::{Regex, RegexBuilder};
 
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 
 /// Maximum size of a compiled pattern in bytes: it bounds the work per character of a text.
 const MAX_COMPILED: usize = 1024 * 1024;

@@ -11,7 +11,7 @@ use super::context::Context;
 use super::eval::Scope;
 use super::function::Aggregate;
 use super::value::{identity, order};
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 
 type Rows<'a> = Result<Vec<Scope<'a>>, ServiceError>;
 

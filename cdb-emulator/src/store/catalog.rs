@@ -4,12 +4,13 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 
 use super::container::Container;
-use super::indexes::Policy;
+use super::index::policy::{self, Policy};
 use super::offers::{self, Offer};
+use super::partitions::epk::Version;
+use super::partitions::ranges;
+use super::rows::history;
 use super::version::new_etag;
-use super::{history, indexes, ranges, rid};
-use crate::epk::Version;
-use crate::error::ServiceError;
+use crate::protocol::{ServiceError, rid};
 
 /// A database.
 #[derive(Clone, Debug)]
@@ -134,8 +135,8 @@ impl Container {
         }
         let container = Self::find(connection, database, &id)?;
         let table = container.table();
-        indexes::create_table(connection, &table, container.policy())?;
-        indexes::create_indexes(connection, &table, container.policy())?;
+        policy::create_table(connection, &table, container.policy())?;
+        policy::create_indexes(connection, &table, container.policy())?;
         Ok(container)
     }
 

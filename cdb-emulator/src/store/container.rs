@@ -7,11 +7,11 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Value, json};
 
-use super::indexes::Policy;
-use super::ranges::{self, PhysicalRange};
-use super::rid::{self, Inside};
-use crate::epk::Version;
-use crate::error::ServiceError;
+use super::index::policy::Policy;
+use super::partitions::epk::Version;
+use super::partitions::ranges::{self, PhysicalRange};
+use crate::protocol::ServiceError;
+use crate::protocol::rid::{self, Inside};
 
 /// A container.
 #[derive(Clone, Debug)]

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode};
 
+use super::error::OpenError;
 use super::sqlite::tune;
 use super::{catalog, rebuild};
-use crate::emulator_error::EmulatorError;
 
 /// The schema version that this emulator writes. A change of the tables increments it, and
 /// [`DataDir::open`] then has to migrate older data.
@@ -26,9 +26,9 @@ pub(super) struct DataDir {
 
 impl DataDir {
     /// Creates the directory if it is missing, and locks it against other processes.
-    pub(super) fn lock(directory: &Path) -> Result<Self, EmulatorError> {
+    pub(super) fn lock(directory: &Path) -> Result<Self, OpenError> {
         let failed = |path: &Path, error| {
-            EmulatorError::storage(format_args!(
+            OpenError::storage(format_args!(
                 "{}: {error}; choose a directory that this user can write",
                 path.display()
             ))
@@ -46,7 +46,7 @@ impl DataDir {
                 directory: directory.to_owned(),
                 lock,
             }),
-            Err(TryLockError::WouldBlock) => Err(EmulatorError::InUse {
+            Err(TryLockError::WouldBlock) => Err(OpenError::InUse {
                 directory: directory.to_owned(),
             }),
             Err(TryLockError::Error(error)) => Err(failed(&path, error)),
@@ -59,7 +59,7 @@ impl DataDir {
     }
 
     /// Opens the connection of the writer. A file of another application is not changed.
-    pub(super) fn open(&self) -> Result<Connection, EmulatorError> {
+    pub(super) fn open(&self) -> Result<Connection, OpenError> {
         let connection = Connection::open(self.file())?;
         self.check(&connection)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -72,9 +72,9 @@ impl DataDir {
     }
 
     /// Rejects files of other applications and of newer versions.
-    fn check(&self, connection: &Connection) -> Result<(), EmulatorError> {
+    fn check(&self, connection: &Connection) -> Result<(), OpenError> {
         let foreign = || {
-            EmulatorError::storage(format_args!(
+            OpenError::storage(format_args!(
                 "{} is not a database of this emulator; choose another directory",
                 self.file().display()
             ))
@@ -95,7 +95,7 @@ impl DataDir {
             return Err(foreign());
         }
         if found > SCHEMA {
-            return Err(EmulatorError::Newer {
+            return Err(OpenError::Newer {
                 directory: self.directory.clone(),
                 found,
                 known: SCHEMA,
@@ -116,7 +116,7 @@ impl DataDir {
 /// version 2, also those of definitions without a version. Before schema version 3, indexed paths had
 /// no columns, and before schema version 4, tables had no row ids. A directory with the table `transformation` can have an unfinished rebuild, index names
 /// with a generation, and columns inside subtrees, which no write fills.
-fn migrate(connection: &Connection) -> Result<(), EmulatorError> {
+fn migrate(connection: &Connection) -> Result<(), OpenError> {
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found == 1 && connection.table_exists(None, "container")? {
         connection.execute(
@@ -127,7 +127,7 @@ fn migrate(connection: &Connection) -> Result<(), EmulatorError> {
     if matches!(found, 1..SCHEMA) || connection.table_exists(None, "transformation")? {
         tracing::info!("rebuilding the tables of a data directory that an older emulator wrote");
         let rebuilt = catalog::create(connection).and_then(|()| rebuild::rebuild_all(connection));
-        rebuilt.map_err(|error| EmulatorError::storage(error.message))?;
+        rebuilt.map_err(|error| OpenError::storage(error.message))?;
     }
     Ok(())
 }
@@ -139,7 +139,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use crate::op::rows_of;
-    use crate::store::columns::PathKeys;
+    use crate::store::index::columns::PathKeys;
     use crate::store::{Connection, Container, Database, Store, StoredDocument};
 
     /// Writes a directory with a container and an index on `/a`, and changes it by SQL as an older

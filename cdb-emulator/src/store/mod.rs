@@ -6,45 +6,40 @@
 //! survives a killed process and a loss of power.
 
 mod catalog;
-mod columns;
 mod container;
 mod data_dir;
-mod documents;
-mod expiry;
-mod history;
-pub(crate) mod indexes;
+mod error;
+mod index;
+mod lanes;
 pub(crate) mod offers;
-pub(crate) mod ranges;
-mod readers;
+pub(crate) mod partitions;
 mod rebuild;
-pub(crate) mod rid;
+mod rows;
 mod savepoint;
 mod sqlite;
-mod statistics;
 pub(crate) mod version;
-mod versions;
-mod write_queue;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use self::data_dir::DataDir;
-use self::readers::{ReadConnection, Readers};
-use self::write_queue::WriteQueue;
-use crate::emulator_error::EmulatorError;
-use crate::error::ServiceError;
+use self::lanes::readers::{ReadConnection, Readers};
+use self::lanes::write_queue::WriteQueue;
+use crate::protocol::ServiceError;
 
 pub(crate) use catalog::Database;
-pub(crate) use columns::{PathKeys, sql_value};
 pub(crate) use container::Container;
-pub(crate) use documents::{Row, RowCondition, Scan, StoredDocument};
-pub(crate) use history::Change;
-pub(crate) use indexes::Policy;
+pub(crate) use error::OpenError;
+pub(crate) use index::columns::{PathKeys, sql_value};
+pub(crate) use index::policy::Policy;
+pub(crate) use partitions::ranges::PhysicalRange;
+pub(crate) use rows::documents::{Row, RowCondition, Scan, StoredDocument};
+pub(crate) use rows::history::Change;
+pub(crate) use rows::versions::{remove_versions, reset_versions};
 pub(crate) use rusqlite::Connection;
 pub(crate) use rusqlite::types::Value as SqlValue;
 pub(crate) use savepoint::Savepoint;
-pub(crate) use versions::{remove_versions, reset_versions};
 
 /// The kind of access that a piece of work needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +70,7 @@ pub(crate) struct Store {
 impl Store {
     /// Opens a store in memory without a thread: callers run their work themselves, in the order of
     /// their calls.
-    pub(crate) fn in_place() -> Result<Self, EmulatorError> {
+    pub(crate) fn in_place() -> Result<Self, OpenError> {
         let connection = prepared(sqlite::open_in_memory()?)?;
         Ok(Self {
             queue: WriteQueue::InPlace,
@@ -86,7 +81,7 @@ impl Store {
     }
 
     /// Opens a store in a directory, or in memory when `directory` is `None`.
-    pub(crate) fn open(directory: Option<&Path>) -> Result<Self, EmulatorError> {
+    pub(crate) fn open(directory: Option<&Path>) -> Result<Self, OpenError> {
         let data_dir = directory.map(DataDir::lock).transpose()?;
         let connection = match &data_dir {
             None => sqlite::open_in_memory()?,
@@ -151,9 +146,9 @@ impl Store {
     }
 }
 
-fn prepared(connection: Connection) -> Result<Arc<Mutex<Connection>>, EmulatorError> {
+fn prepared(connection: Connection) -> Result<Arc<Mutex<Connection>>, OpenError> {
     sqlite::cache_statements(&connection)?;
-    catalog::create(&connection).map_err(|error| EmulatorError::storage(error.message))?;
+    catalog::create(&connection).map_err(|error| OpenError::storage(error.message))?;
     Ok(Arc::new(Mutex::new(connection)))
 }
 

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Value, json};
 
 use super::version::new_etag;
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 
 /// The origin of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

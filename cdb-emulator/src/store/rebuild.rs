@@ -3,10 +3,10 @@
 
 use rusqlite::Connection;
 
-use super::columns::PathKeys;
 use super::container::Container;
-use super::indexes::{create_indexes, create_table};
-use crate::error::ServiceError;
+use super::index::columns::PathKeys;
+use super::index::policy::{create_indexes, create_table};
+use crate::protocol::ServiceError;
 
 /// Rebuilds the tables of all containers, and removes what only older emulators read.
 pub(super) fn rebuild_all(connection: &Connection) -> Result<(), ServiceError> {

@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use rusqlite::Connection;
 
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 
 /// Changes that are rolled back unless they are committed. Savepoints can be nested.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 
 /// Takes the next log sequence number. Each write has its own; the writes of a batch share one.
 pub(crate) fn next_lsn(connection: &Connection) -> Result<i64, ServiceError> {

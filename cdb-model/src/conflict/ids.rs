@@ -1,16 +1,39 @@
 //! Whether two id patterns can produce the same id.
 //!
-//! Escaped components never contain a separator (see [`crate::id`]), so the separators split an id
+//! Escaped components never contain a separator (see [`crate::SEPARATORS`]), so the separators split an id
 //! in one way only.
 
-use super::text::starts_with;
+use super::place::Place;
+use super::text::{fail, starts_with};
 use crate::shape::IdSegment;
+
+/// Checks that ids of the document type differ from those of the types before.
+#[track_caller]
+pub const fn check_ids(place: &Place) {
+    let shape = place.shape();
+    let mut other = 0;
+    while other < place.own && !place.is_stub() {
+        let first = place.documents[other];
+        if !first.partition_key.is_empty() && ids_can_collide(first.id, shape.id) {
+            fail(&[
+                "ids of `",
+                first.name,
+                "` and `",
+                shape.name,
+                "` can be equal in one partition; write a different literal at the same place of both, such as `{…}:",
+                shape.discriminator,
+                "`",
+            ]);
+        }
+        other += 1;
+    }
+}
 
 /// Whether the two ids can be equal for some values of their placeholders.
 ///
 /// Two ids are equal if all their parts between separators are equal. A part with a placeholder
 /// counts as equal to any part with the same prefix.
-pub(super) const fn ids_can_collide(a: &[IdSegment], b: &[IdSegment]) -> bool {
+const fn ids_can_collide(a: &[IdSegment], b: &[IdSegment]) -> bool {
     let (mut a, mut b) = (Cursor::new(a), Cursor::new(b));
     loop {
         let (part_a, more_a) = a.next_part();

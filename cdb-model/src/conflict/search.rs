@@ -1,7 +1,7 @@
 //! Whether two document types declare the vectors and texts of a path in the same way, because the
 //! container has one vector policy and one full-text policy.
 
-use super::Place;
+use super::place::Place;
 use super::text::{fail, same};
 use crate::shape::{DocumentShape, VectorShape};
 

@@ -4,7 +4,7 @@
 //! (<https://learn.microsoft.com/azure/cosmos-db/unique-keys>). So a partition takes one document
 //! that lacks the path, and refuses the next one with 409/3301.
 
-use super::Place;
+use super::place::Place;
 use super::text::{fail, is_path_within, same};
 use crate::shape::{CompositeTarget, DocumentShape, IdSegment};
 

@@ -8,18 +8,16 @@ use std::collections::BTreeSet;
 use super::json::{CompositeIndexPath, ExcludedPath, IncludedPath, IndexingMode, IndexingPolicy};
 use super::path::policy_path;
 use super::search::{full_text_indexes, vector_indexes};
-use crate::container::Container;
 use crate::shape::{CompositeTarget, Direction, DocumentShape, FieldIndexing};
 
 impl IndexingPolicy {
-    /// Returns the policy of container `C`.
-    pub fn of<C: Container>() -> Self {
-        Self::merged(C::DOCUMENTS, C::DISCRIMINATOR, C::DOCUMENTS.len() > 1)
-    }
-
     /// Returns the policy of these document types. Their order and repetitions do not matter.
     /// `needs_type` is whether queries filter by the discriminator.
-    fn merged(documents: &[&DocumentShape], discriminator: &str, mut needs_type: bool) -> Self {
+    pub(crate) fn merged(
+        documents: &[&DocumentShape],
+        discriminator: &str,
+        mut needs_type: bool,
+    ) -> Self {
         let mut included = BTreeSet::new();
         let mut excluded = BTreeSet::from(["/*".to_owned()]);
         let mut composites: BTreeSet<Vec<CompositePathKey>> = BTreeSet::new();

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::path::policy_path;
-use crate::query::computed_query;
 use crate::shape::{DocumentShape, VectorDistance, VectorElement, VectorIndexKind};
+use crate::sql::computed_query;
 
 /// A computed property.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

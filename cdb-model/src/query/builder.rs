@@ -5,21 +5,16 @@ use std::marker::PhantomData;
 use derive_where::derive_where;
 use serde::de::DeserializeOwned;
 
-use super::conditions::{live_condition, type_condition};
-use super::fragment::Fragment;
-use super::order::{OrderTerm, SortTarget};
-use super::predicate::Predicate;
+use super::condition::{live_condition, type_condition};
 use super::projection::Projection as FieldProjection;
-use super::sql::{self, Projection, QueryParts};
-use super::{
-    Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement, ValueError,
-};
-use crate::codec::decode_value;
-use crate::codec_error::DecodeError;
+use super::{Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement};
 use crate::container::Container;
-use crate::document::Stored;
-use crate::partition_key::PartitionKey;
-use crate::path::Path;
+use crate::document::{DecodeError, Path, Stored};
+use crate::sql::{
+    self, Fragment, OrderTerm, Predicate, Projection, QueryParts, SortTarget, ValueError,
+};
+use crate::stored::decode_value;
+use crate::value::PartitionKey;
 
 /// A query for documents of `T`: a document type, or a container for all of its types.
 ///

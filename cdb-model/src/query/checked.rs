@@ -8,28 +8,21 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::aggregate::{Summand, argument};
-use super::builder::Query;
-use super::filter::{Filter, Filterable, Operand};
-use super::fragment::Fragment;
-use super::groups::{AggregateKind, AggregateTerm};
-use super::predicate::{IndexUse, Predicate};
-use super::sql::Projection;
+use super::aggregate::argument;
 use super::{
-    Array, Explain, Explanation, Fetch, Order, QueriedIn, Queryable, RowForm, Scope, Statement,
-    Text, ValueError,
+    Array, Explain, Explanation, Fetch, Filter, Filterable, Operand, Order, QueriedIn, Query,
+    Queryable, RowForm, Scope, Statement, Summand, Text,
 };
-use crate::codec::decode_value;
-use crate::codec_error::DecodeError;
 use crate::container::{Container, MemberOf};
-use crate::document::{Document, Stored};
-use crate::numbers;
-use crate::partition_key::PartitionKey;
-use crate::path::Path;
+use crate::document::{DecodeError, Document, Path, Stored};
 use crate::policy::IndexingPolicy;
-use crate::scalar::{Ordered, Scalar};
+use crate::sql::{
+    AggregateKind, AggregateTerm, Fragment, IndexUse, Predicate, Projection, ValueError,
+};
+use crate::stored::decode_value;
+use crate::value::{Ordered, PartitionKey, Scalar, numbers};
 
-/// A statement of [`sql!`](crate::sql) over documents of `T` with rows of type `Row`. It reads all
+/// A statement of [`sql!`](macro@crate::sql) over documents of `T` with rows of type `Row`. It reads all
 /// partitions unless a method restricts it.
 #[derive_where(Clone, Debug)]
 pub struct Sql<T, Row> {

@@ -5,12 +5,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::absent::completed;
-use super::order::{OrderTerm, SortTarget};
-use super::predicate::{Comparison, Predicate, TextMatch};
+use super::condition::completed;
 use super::{Filter, Order};
 use crate::document::Document;
 use crate::shape::{Direction, FieldIndexing, FieldShape};
+use crate::sql::{Comparison, OrderTerm, Predicate, SortTarget, TextMatch};
 
 /// One condition on a field.
 ///

@@ -1,56 +1,32 @@
 //! Typed queries: conditions, scope, order, and the form of rows.
 
-mod absent;
 mod aggregate;
 mod builder;
 mod checked;
-mod conditions;
+mod condition;
 mod criteria;
 mod explain;
-mod filter;
-mod form;
-mod fragment;
-mod groups;
-mod lookup;
 mod order;
-mod predicate;
 mod projection;
 mod queryable;
-mod rank;
-mod raw;
 mod search;
-mod sql;
 mod statement;
-mod text;
-mod value_error;
-mod value_order;
 
 pub use aggregate::{
-    Aggregate, AggregateQuery, Aggregates, GroupKeys, GroupQuery, GroupedQuery, Summand,
+    Aggregate, AggregateQuery, Aggregates, GroupKeys, GroupQuery, GroupedQuery, Groups, Summand,
 };
 pub use builder::{Query, ValueQuery};
 pub use checked::{
     Column, Documents, Sql, column_of, element, equal, filtered, matched, ordered,
     ordered_argument, pointer_of, summed, untyped,
 };
+pub use condition::{Array, Filter, Filterable, Operand, Optional, Searched, Text, compare_values};
 pub use criteria::{CriteriaError, Criterion, Operator, SortCriterion};
-pub use explain::{Explain, Explanation};
-pub use filter::{Filter, Filterable, Operand, Optional};
-pub use form::QueryForm;
-pub use fragment::Fragment;
-pub use groups::{AggregateKind, Groups};
-pub use lookup::KeyLookup;
+pub use explain::{Explain, Explanation, QueryForm};
 pub use order::{Composite, Order};
-pub use predicate::IndexUse;
-pub(crate) use predicate::{Comparison, Predicate};
 pub use projection::{ProjectedField, Projection};
 pub use queryable::{QueriedIn, Queryable, read_any, read_document};
-pub use rank::{Rank, WithVectors, WithWords};
-pub use raw::RawSql;
-pub use search::{Hit, SearchQuery, SearchStatement};
-use sql::readable;
-pub(crate) use sql::{computed_query, patch_condition};
-pub use statement::{Fetch, Parameter, RowForm, Scope, SingleRow, SortKey, Statement};
-pub use text::{Array, Searched, Text};
-pub use value_error::ValueError;
-pub use value_order::compare_values;
+pub use search::{Hit, Rank, SearchQuery, SearchStatement, WithVectors, WithWords};
+pub use statement::{
+    Fetch, KeyLookup, RawSql, RowByRow, RowForm, Scope, SingleRow, SortKey, Statement,
+};

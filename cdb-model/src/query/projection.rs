@@ -2,8 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::document::Document;
-use crate::path::Path;
+use crate::document::{Document, Path};
 
 /// Some fields of a document type, which [`Query::select`](crate::Query::select) reads. Implemented
 /// by [`#[derive(Projection)]`](macro@crate::Projection).

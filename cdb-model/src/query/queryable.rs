@@ -1,10 +1,9 @@
 //! The targets of a query: one document type, or all types of a container.
 
-use crate::codec::{decode, decode_any};
-use crate::codec_error::DecodeError;
 use crate::container::{Container, MemberOf};
-use crate::document::Stored;
+use crate::document::{DecodeError, Stored};
 use crate::shape::DocumentShape;
+use crate::stored::{decode, decode_any};
 
 /// A document type or a container. Implemented by the derives.
 pub trait Queryable: Sized + Send + Sync + 'static {

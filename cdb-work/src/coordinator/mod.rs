@@ -3,4 +3,3 @@
 pub(crate) mod admin;
 pub(crate) mod handle;
 pub(crate) mod operate;
-pub(crate) mod started;

@@ -1,47 +1,166 @@
-//! The files and folders in `provider/src` stand in layers: each imports only those below it.
+//! The files and folders in the `src` of each crate stand in layers: each imports only those below it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::graph::{Modules, entry};
 
-/// The entries of `provider/src` from top to bottom. A reader keeps a dozen in mind.
-const LAYERS: [&str; 14] = [
-    "lib", "prelude", "record", "contract", "provider", "operate", "turn", "activity", "delivery",
-    "queue", "config", "stored", "error", "timing",
+/// The entries of each `src` from top to bottom. A reader keeps a dozen in mind.
+const LAYERS: [(&str, &[&str]); 8] = [
+    (
+        "cdb-cli",
+        &[
+            "lib",
+            "main",
+            "program",
+            "mcp",
+            "command",
+            "dashboard",
+            "doctor",
+            "view",
+            "container",
+            "model",
+            "connection",
+            "output",
+            "exit",
+        ],
+    ),
+    (
+        "cdb-client",
+        &[
+            "lib",
+            "database",
+            "client",
+            "container",
+            "retry",
+            "regions",
+            "throughput",
+            "protocol",
+            "partitions",
+            "credential",
+            "transport",
+            "clock",
+            "error",
+        ],
+    ),
+    (
+        "cdb-coordination",
+        &[
+            "lib",
+            "messaging",
+            "change_feed",
+            "store",
+            "endpoint",
+            "membership",
+            "outbox",
+            "message",
+            "lease",
+            "search",
+            "retry",
+            "telemetry",
+            "timing",
+        ],
+    ),
+    (
+        "cdb-derive",
+        &[
+            "lib",
+            "attributes",
+            "container",
+            "document",
+            "projection",
+            "scalar",
+            "sql",
+            "output",
+            "input",
+        ],
+    ),
+    (
+        "cdb-emulator",
+        &[
+            "lib", "main", "server", "explorer", "op", "account", "rules", "plan", "store", "sql",
+            "fault", "protocol", "time",
+        ],
+    ),
+    (
+        "cdb-model",
+        &[
+            "lib",
+            "codegen_support",
+            "conflict",
+            "operation",
+            "query",
+            "stored",
+            "container",
+            "policy",
+            "sql",
+            "document",
+            "value",
+            "shape",
+            "limits",
+        ],
+    ),
+    (
+        "cdb-work",
+        &[
+            "lib",
+            "handlers",
+            "coordinator",
+            "partition",
+            "flush",
+            "events",
+            "memory",
+            "config",
+            "telemetry",
+            "streams",
+            "error",
+            "timing",
+        ],
+    ),
+    (
+        "provider",
+        &[
+            "lib", "record", "contract", "provider", "operate", "turn", "activity", "delivery",
+            "queue", "config", "stored", "error", "timing",
+        ],
+    ),
 ];
 
-fn source_folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../provider/src")
-}
-
-fn layer(entry: &str) -> Option<usize> {
-    LAYERS.iter().position(|layer| *layer == entry)
+fn source_folder(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    root.join(name).join("src")
 }
 
 #[test]
-fn the_layers_name_every_entry_of_the_provider() {
-    let folder = std::fs::read_dir(source_folder()).expect("the folder can be listed");
-    let entries: BTreeSet<String> = folder
-        .map(|entry| entry.expect("an entry").path())
-        .map(|path| path.with_extension("").display().to_string())
-        .filter_map(|path| Some(path.rsplit_once('/')?.1.to_owned()))
-        .collect();
-    assert_eq!(entries, LAYERS.map(str::to_owned).into());
+fn the_layers_name_every_entry_of_a_crate() {
+    for (name, layers) in LAYERS {
+        let folder = std::fs::read_dir(source_folder(name)).expect("the folder can be listed");
+        let entries: BTreeSet<String> = folder
+            .map(|entry| entry.expect("an entry").path())
+            .map(|path| path.with_extension("").display().to_string())
+            .filter_map(|path| Some(path.rsplit_once('/')?.1.to_owned()))
+            .collect();
+        let named: BTreeSet<String> = layers.iter().map(ToString::to_string).collect();
+        assert_eq!(entries, named, "{name}");
+        assert!(layers.len() <= 13, "{name} has {} entries", layers.len());
+    }
 }
 
 #[test]
-fn the_layers_of_the_provider_import_only_lower_ones() {
-    let imports = Modules::read(&source_folder()).between_entries();
-    let upward: Vec<String> = imports
-        .iter()
-        .filter(|(module, imported)| layer(entry(module)) >= layer(entry(imported)))
-        .map(|(module, imported)| format!("{module} imports {imported}"))
-        .collect();
-    assert!(imports.len() > 100, "the imports are not read");
-    assert!(
-        upward.is_empty(),
-        "move what both layers need to the lower one, or hand it over as an argument:\n{}",
-        upward.join("\n")
-    );
+fn each_layer_imports_only_lower_ones() {
+    for (name, layers) in LAYERS {
+        let layer = |module| layers.iter().position(|layer| *layer == entry(module));
+        let imports = Modules::read(&source_folder(name)).between_entries();
+        let upward: Vec<String> = imports
+            .iter()
+            .filter(|(module, imported)| layer(module) >= layer(imported))
+            .map(|(module, imported)| format!("{module} imports {imported}"))
+            .collect();
+        assert!(imports.len() > 20, "{name}: the imports are not read");
+        assert!(
+            upward.is_empty(),
+            "{name}: move what both layers need to the lower one, or hand it over as an argument:\n{}",
+            upward.join("\n")
+        );
+    }
 }

@@ -11,7 +11,7 @@ use super::rules::Rules;
 /// The rule, which is necessary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
-    /// Every request feeds the health of its partition (`partition_health.rs` of the client). Otherwise
+    /// Every request feeds the health of its partition (`partitions/health` of the client). Otherwise
     /// only polls do.
     HealthOfEveryRequest,
 }

@@ -5,9 +5,9 @@ use clap::Args;
 
 use super::chosen::{Batches, Chosen, item};
 use super::report::Report;
-use crate::confirm::{Confirmation, Plan};
+use crate::command::confirm::{Confirmation, Plan};
+use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
-use crate::orchestrations::Orchestrations;
 use crate::output::Console;
 use crate::view::instances::Row;
 

@@ -7,9 +7,9 @@ use cdb_provider::documents::Status;
 use clap::Args;
 
 use super::select::{Filters, State};
-use crate::confirm::{Plan, PlanDigest, PlanItem, check_planned};
+use crate::command::confirm::{Plan, PlanDigest, PlanItem, check_planned};
+use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
-use crate::orchestrations::Orchestrations;
 use crate::output::Console;
 use crate::view::instances::{ListFilter, Row, list};
 

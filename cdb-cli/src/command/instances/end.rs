@@ -9,7 +9,7 @@ use super::change::{Change, Context};
 use super::chosen::{Batches, ENDED};
 use super::report::{CANCELLED, Counts, Report as _};
 use super::select::State;
-use crate::confirm::UNKNOWN;
+use crate::command::confirm::UNKNOWN;
 use crate::exit::Failure;
 use crate::view::instances::{RUNNING, Row};
 

@@ -10,6 +10,7 @@ mod restart;
 mod rewind;
 mod run;
 mod select;
+mod span;
 
 use clap::{Args, Subcommand};
 
@@ -22,11 +23,11 @@ use crate::command::instances::rewind::{ForkInstance, Rewind};
 use crate::command::instances::run::{Raise, Start, Wait, Watch};
 use crate::command::instances::select::List;
 use crate::connection::Connection;
+use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
 use crate::output::Console;
-use crate::view::{detail, history, tree};
+use crate::view::instances::{detail, history, tree};
 
 #[derive(Debug, Args)]
 pub(crate) struct InstancesArgs {

@@ -17,11 +17,10 @@ use serde::Serialize;
 
 use super::select::Filters;
 use crate::connection::Connection;
+use crate::container::{Orchestrations, payload_codec};
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::orchestrations::{Orchestrations, payload_codec};
 use crate::output::{Console, counted};
-use crate::time::now;
 use crate::view::instances::{ListFilter, list};
 
 /// The number of instances that are read and replayed at the same time.
@@ -300,4 +299,10 @@ impl fmt::Display for Replayed {
             more => writeln!(f, "and {more} more; --limit shows more of them"),
         }
     }
+}
+
+/// The time of this machine, for a file without a connection. A container gives the time of the service.
+fn now() -> Timestamp {
+    let millis = jiff::Timestamp::now().as_millisecond();
+    Timestamp::from_millis(u64::try_from(millis).unwrap_or_default())
 }

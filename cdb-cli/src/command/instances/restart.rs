@@ -7,8 +7,8 @@ use super::change::{Change, Context};
 use super::chosen::{Batches, ENDED};
 use super::report::Outcomes;
 use super::select::State;
+use crate::container::restart;
 use crate::exit::Failure;
-use crate::restart;
 use crate::view::instances::Row;
 
 #[derive(Debug, Args)]
@@ -44,20 +44,20 @@ impl Change for RestartInstances {
     }
 
     fn refuse(&self, row: &Row) -> Result<(), Failure> {
-        restart::refuse_running(row)
+        restart::refuse_running(&row.id, &row.status)
     }
 
     async fn apply(&self, rows: Vec<Row>, to: &mut Context<'_, Outcomes>) -> Result<(), Failure> {
         let known = to.report.known.get_or_insert_default();
         for row in rows {
-            let new_id = restart::new_id(&row, self.new_id.clone());
+            let new_id = restart::new_id(&row.id, self.new_id.clone());
             let restart = Restart {
                 new_instance: new_id.clone(),
                 version: self.version.clone(),
                 input: self.input.clone(),
             };
             let by = to.by;
-            match restart::restart(to.orchestrations, &row, restart, by).await {
+            match restart::restart(to.orchestrations, &row.id, &row.status, restart, by).await {
                 Ok(true) => {
                     to.report.instances += 1;
                     to.report.started.push(new_id);

@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::change::{Change, Context};
 use super::chosen::Batches;
 use super::report::Outcomes;
-use crate::confirm::Unconfirmed;
+use crate::command::confirm::Unconfirmed;
+use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
-use crate::orchestrations::Orchestrations;
 use crate::output::{Console, counted};
 use crate::view::instances::Row;
 

@@ -10,14 +10,13 @@ use duroxide::{ClientError, OrchestrationStatus};
 use serde::Serialize;
 
 use super::report::{Counts, Report as _};
-use crate::confirm::{Plan, Unconfirmed};
+use super::span::parse_span;
+use crate::command::confirm::{Plan, Unconfirmed};
+use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
-use crate::orchestrations::Orchestrations;
-use crate::output::Console;
-use crate::time::{parse_span, span};
-use crate::view::instances::Row;
-use crate::view::waits::Awaited;
-use crate::view::{detail, history, waits};
+use crate::output::{Console, span};
+use crate::view::instances::waits::Awaited;
+use crate::view::instances::{Row, detail, history, waits};
 
 /// The time between two reads of `watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);

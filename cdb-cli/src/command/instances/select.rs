@@ -10,17 +10,17 @@ use cdb_provider::documents::Status;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::attribute_filter;
+use super::span::parse_span;
 use crate::connection::Connection;
+use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::orchestrations::Orchestrations;
 use crate::output::{Console, counted};
-use crate::time::parse_span;
+use crate::view::instances::attribute_filter;
 use crate::view::instances::{
     ListFilter, RUNNING, UnindexedFilter, list, list_all, list_with_waits,
 };
-use crate::view::unstarted;
+use crate::view::queues::unstarted;
 
 /// The number of newest instances whose attributes are named.
 const NEWEST: usize = 50;

@@ -8,7 +8,7 @@ use clap::Args;
 
 use super::comparison::Comparison;
 use super::removal::Removal;
-use crate::confirm::Operator;
+use crate::command::confirm::Operator;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;

@@ -11,7 +11,7 @@ use super::removal::Removal;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
-use crate::unknown_indexes::UnknownIndexes;
+use crate::model::unknown_indexes::UnknownIndexes;
 
 /// The differences between the model and a live container or a policy file.
 #[derive(Serialize)]

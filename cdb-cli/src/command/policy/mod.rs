@@ -3,6 +3,7 @@
 
 mod apply;
 mod comparison;
+mod format;
 mod removal;
 
 use std::path::PathBuf;
@@ -11,12 +12,11 @@ use clap::{Args, Subcommand};
 
 use self::apply::{Apply, ApplyOptions};
 use self::comparison::Comparison;
+use self::format::Format;
 use crate::connection::Connection;
-use crate::exit::{Exit, Failure};
-use crate::format::Format;
-use crate::model::Model;
+use crate::exit::{Exit, Failure, remedy};
+use crate::model::{Model, unknown_indexes};
 use crate::output::Console;
-use crate::{remedy, unknown_indexes};
 
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {

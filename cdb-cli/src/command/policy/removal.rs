@@ -8,8 +8,7 @@ use cdb_model::{IndexingPolicy, PolicyDifference, RawSql};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::foreign_types;
-use crate::model::Model;
+use crate::model::{Model, foreign_types};
 
 /// The most document types of other programs that are looked for, with a query each.
 const MAX_FOREIGN_TYPES: usize = 20;

@@ -7,9 +7,9 @@ use http::Method;
 use tokio::time::Instant;
 
 use super::fixture::{fixture, two_ranges};
-use crate::operation::OperationKind;
-use crate::request::Request;
-use crate::scripted::{Script, Step};
+use crate::error::OperationKind;
+use crate::protocol::Request;
+use crate::transport::{Script, Step};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout};
 
 use super::fixture::{Fixture, KEY, fixture, numbers, ordered, two_ranges};
 use super::shop::{Profile, Shop, profile, shop};
-use crate::config::CosmosClientBuilder;
+use crate::client::CosmosClientBuilder;
 use crate::container::ContainerClient;
 use crate::{BackgroundConfig, CosmosClient, MasterKey, Script, Step};
 

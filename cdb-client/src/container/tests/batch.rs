@@ -10,9 +10,8 @@ use tokio::time::Instant;
 use super::fixture::{listing, one_range};
 use super::shop::{Order, Profile, Shop, order, profile, shop};
 use crate::error::ErrorKind;
-use crate::scripted::{Script, Step};
-use crate::transport::Delivery;
-use crate::usage::measure_charge;
+use crate::throughput::measure_charge;
+use crate::transport::{Delivery, Script, Step};
 
 fn results(codes: &[u16]) -> Step {
     let results: Vec<Value> = codes

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::fixture::{Fixture, fixture, listing, one_range, page, two_ranges};
 use crate::container::{Change, FeedCursor, FeedStart, VersionRow};
 use crate::error::ErrorKind;
-use crate::scripted::{Script, Step};
+use crate::transport::{Script, Step};
 
 fn things(etag: &str, ids: &[&str]) -> Step {
     let documents = ids

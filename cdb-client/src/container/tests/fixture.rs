@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use crate::client::CosmosClient;
 use crate::container::ContainerClient;
-use crate::credentials::MasterKey;
-use crate::scripted::{Script, Step};
+use crate::credential::MasterKey;
+use crate::transport::{Script, Step};
 
-pub(super) const KEY: &str =
+pub(crate) const KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
 /// Any JSON with the type `thing`. The type `number` requires a JSON number, so a document with
 /// this type is unreadable.
 #[derive(Debug, PartialEq)]
-pub(super) struct Fixture(pub Value);
+pub(crate) struct Fixture(pub Value);
 
 impl Container for Fixture {
     const NAME: &'static str = "Fixture";
@@ -55,7 +55,7 @@ fn malformed(source: serde_json::Error) -> DecodeError {
 
 /// Executes any statement and reads rows as JSON.
 #[derive(Clone, Debug)]
-pub(super) struct Ask(pub Statement);
+pub(crate) struct Ask(pub Statement);
 
 impl Fetch<Fixture> for Ask {
     type Row = Value;
@@ -70,7 +70,7 @@ impl Fetch<Fixture> for Ask {
 }
 
 /// Returns documents across partitions, by `n` ascending.
-pub(super) fn ordered(top: Option<u32>) -> Ask {
+pub(crate) fn ordered(top: Option<u32>) -> Ask {
     Ask(Statement {
         sql: "SELECT * FROM c ORDER BY c.n".to_owned(),
         parameters: Vec::new(),
@@ -84,7 +84,7 @@ pub(super) fn ordered(top: Option<u32>) -> Ask {
     })
 }
 
-pub(super) fn client(script: &Script) -> CosmosClient {
+pub(crate) fn client(script: &Script) -> CosmosClient {
     CosmosClient::builder("https://account.documents.azure.com")
         .credential(MasterKey::new(KEY).unwrap())
         .transport(script.clone())
@@ -92,12 +92,12 @@ pub(super) fn client(script: &Script) -> CosmosClient {
         .unwrap()
 }
 
-pub(super) fn fixture(script: &Script) -> ContainerClient<Fixture> {
+pub(crate) fn fixture(script: &Script) -> ContainerClient<Fixture> {
     client(script).database("db").container("c")
 }
 
 /// A listing of these ranges: id, min, max, parents.
-pub(super) fn listing(ranges: &[(&str, &str, &str, &[&str])]) -> Step {
+pub(crate) fn listing(ranges: &[(&str, &str, &str, &[&str])]) -> Step {
     let ranges: Vec<Value> = ranges
         .iter()
         .map(|(id, min, max, parents)| {
@@ -107,27 +107,27 @@ pub(super) fn listing(ranges: &[(&str, &str, &str, &[&str])]) -> Step {
     Step::json(&json!({"_rid": "x", "PartitionKeyRanges": ranges, "_count": ranges.len()}))
 }
 
-pub(super) fn one_range() -> Step {
+pub(crate) fn one_range() -> Step {
     listing(&[("0", "", "FF", &[])])
 }
 
-pub(super) fn two_ranges() -> Step {
+pub(crate) fn two_ranges() -> Step {
     listing(&[("1", "", "1F", &[]), ("2", "1F", "FF", &[])])
 }
 
-pub(super) fn page(rows: &Value) -> Step {
+pub(crate) fn page(rows: &Value) -> Step {
     Step::json(&json!({"_rid": "x", "Documents": rows, "_count": 0}))
 }
 
 /// A page of documents with these `n`.
-pub(super) fn numbers(numbers: &[i64]) -> Step {
+pub(crate) fn numbers(numbers: &[i64]) -> Step {
     page(&numbers.iter().map(|n| json!({"n": n})).collect())
 }
 
-pub(super) fn continued(step: Step) -> Step {
+pub(crate) fn continued(step: Step) -> Step {
     step.header("x-ms-continuation", "more")
 }
 
-pub(super) fn n_of(rows: &[Value]) -> Vec<i64> {
+pub(crate) fn n_of(rows: &[Value]) -> Vec<i64> {
     rows.iter().map(|row| row["n"].as_i64().unwrap()).collect()
 }

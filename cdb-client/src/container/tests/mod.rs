@@ -3,10 +3,8 @@
 mod answering;
 mod background;
 mod batch;
-mod bootstrap;
 mod feed;
-mod fixture;
-mod opening;
+pub(crate) mod fixture;
 mod overload;
 mod point;
 mod prefix;

@@ -10,7 +10,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until};
 
 use super::shop::{Order, Profile, Shop, order, profile};
-use crate::container::{Bootstrap, ContainerClient};
+use crate::container::ContainerClient;
+use crate::database::Bootstrap;
 use crate::{BackgroundConfig, CosmosClient, MasterKey, SimulatedTime};
 
 /// RU/s of the container.

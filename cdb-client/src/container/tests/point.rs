@@ -6,9 +6,8 @@ use serde_json::json;
 use super::fixture::{listing, one_range};
 use super::shop::{Order, Profile, order, profile, shop};
 use crate::error::{Error, ErrorKind};
-use crate::scripted::{Script, Step};
-use crate::transport::Delivery;
-use crate::usage::measure_charge;
+use crate::throughput::measure_charge;
+use crate::transport::{Delivery, Script, Step};
 
 const ITEMS: &str = "https://account.documents.azure.com/dbs/db/colls/c/docs";
 

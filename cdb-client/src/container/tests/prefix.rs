@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::fixture::{client, listing, page};
 use crate::container::ContainerClient;
-use crate::epk::EpkPart;
 use crate::error::ErrorKind;
-use crate::scripted::{Script, Step};
+use crate::partitions::EpkPart;
+use crate::transport::{Script, Step};
 
 #[derive(Document, Serialize, Deserialize, Debug)]
 #[document(type = "invoice", id = "invoice:{number}")]

@@ -11,9 +11,8 @@ use tokio::time::Instant;
 use super::fixture::{
     Ask, Fixture, continued, fixture, listing, n_of, numbers, one_range, ordered, page, two_ranges,
 };
-use crate::error::ErrorKind;
-use crate::operation::OperationKind;
-use crate::scripted::{Script, Step};
+use crate::error::{ErrorKind, OperationKind};
+use crate::transport::{Script, Step};
 
 fn queried_ranges(script: &Script) -> Vec<String> {
     script

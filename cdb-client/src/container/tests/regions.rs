@@ -11,11 +11,11 @@ use tokio::time::{Instant, sleep};
 
 use super::shop::{Profile, Shop, profile};
 use crate::client::CosmosClient;
-use crate::container::{BootstrapConfig, ContainerClient};
-use crate::credentials::MasterKey;
-use crate::header;
-use crate::simulated_time::SimulatedTime;
-use crate::transport::{HttpRequest, HttpResponse, Transport, TransportError};
+use crate::container::ContainerClient;
+use crate::credential::MasterKey;
+use crate::database::BootstrapConfig;
+use crate::protocol::header;
+use crate::transport::{HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError};
 
 const WEST: &str = "West US";
 const EAST: &str = "East US";

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fixture::client;
 use crate::container::ContainerClient;
-use crate::scripted::Script;
+use crate::transport::Script;
 
 #[derive(Document, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[serde(rename_all = "camelCase")]

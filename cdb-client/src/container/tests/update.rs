@@ -10,10 +10,11 @@ use serde_json::{Value, json};
 use super::shop::{Profile, Shop, profile, shop};
 use crate::client::CosmosClient;
 use crate::container::ContainerClient;
-use crate::credentials::MasterKey;
+use crate::credential::MasterKey;
 use crate::error::Error;
-use crate::scripted::{Script, Step};
-use crate::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
+use crate::transport::{
+    Delivery, HttpRequest, HttpResponse, Script, Step, Transport, TransportError,
+};
 
 fn stored(name: &str, etag: &str) -> Step {
     marked(name, etag, "another")

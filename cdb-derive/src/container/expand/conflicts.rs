@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 use crate::container::model::ContainerModel;
-use crate::respan::located_at;
+use crate::output::respan::located_at;
 
 /// The rules of `cdb_model::conflict`. Each is a separate constant, so that one compilation reports
 /// all mistakes.

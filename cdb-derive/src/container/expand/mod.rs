@@ -8,7 +8,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::model::ContainerModel;
-use crate::private::import;
+use crate::output::private::import;
 
 /// Generates the code of `#[derive(Container)]`.
 pub(super) fn container(model: &ContainerModel) -> TokenStream {

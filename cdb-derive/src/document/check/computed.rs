@@ -4,9 +4,9 @@ use darling::error::Accumulator;
 
 use super::paths::unknown_placeholder;
 use super::stored::RESERVED;
-use crate::diag::{Mistakes, mistake};
 use crate::document::computed::Part;
 use crate::document::model::{ComputedModel, DocumentModel};
+use crate::input::diag::{Mistakes, mistake};
 
 pub(super) fn is_unambiguous(model: &DocumentModel, at: usize, errors: &mut Accumulator) {
     let computed = &model.computed[at];

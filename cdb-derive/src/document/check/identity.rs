@@ -3,10 +3,10 @@
 use darling::error::Accumulator;
 
 use super::paths::unknown_placeholder;
-use crate::diag::{Mistakes, mistake};
+use crate::document::id_pattern::Segment;
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::document::value::Level;
-use crate::id_pattern::Segment;
+use crate::input::diag::{Mistakes, mistake};
 
 pub(super) fn type_is_given(model: &DocumentModel, errors: &mut Accumulator) {
     let (name, setting) = (&model.ident, &model.settings.discriminator);

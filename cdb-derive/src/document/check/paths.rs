@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use darling::error::Accumulator;
 use syn::ext::IdentExt;
 
-use crate::diag::{Mistakes, mistake, suggestion};
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 use crate::document::path::{PathModel, Source};
 use crate::document::value::{CompositePath, CompositeSetting};
+use crate::input::diag::{Mistakes, mistake, suggestion};
 
 /// The limits of `cdb_model::limits`, which a derive cannot use.
 const MAX_COMPOSITE_PATHS: usize = 8;

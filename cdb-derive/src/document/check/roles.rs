@@ -3,9 +3,9 @@
 
 use darling::error::Accumulator;
 
-use crate::diag::mistake;
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::document::role::Role;
+use crate::input::diag::mistake;
 
 pub(super) fn at_most_one_field_each(model: &DocumentModel, errors: &mut Accumulator) {
     for role in Role::MARKS {

@@ -2,8 +2,8 @@
 
 use darling::error::Accumulator;
 
-use crate::diag::Mistakes;
 use crate::document::model::FieldModel;
+use crate::input::diag::Mistakes;
 
 /// The limits of `cdb_model::limits`, which a derive cannot use.
 const MAX_DIMENSIONS: u32 = 4096;

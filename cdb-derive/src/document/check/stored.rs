@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use darling::error::Accumulator;
 use syn::ext::IdentExt;
 
-use crate::diag::{Mistakes, mistake};
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 use crate::document::role::Role;
+use crate::input::diag::{Mistakes, mistake};
 
 /// The mark of a write, which proves after a lost answer that the write took effect.
 const MARK: &str = "writeMark";

@@ -3,10 +3,10 @@
 
 use darling::error::Accumulator;
 
-use crate::diag::{Mistakes, mistake};
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::document::role::Role;
 use crate::document::value::Level;
+use crate::input::diag::{Mistakes, mistake};
 
 /// The stored name of the version.
 const VERSION: &str = "schemaVersion";

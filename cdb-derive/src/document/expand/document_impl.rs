@@ -10,7 +10,7 @@ use super::item::{body, implement, key_of, partition_key};
 use super::shape::shape;
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::document::path::Source;
-use crate::respan::located_at;
+use crate::output::respan::located_at;
 
 /// The impls of `Document`, `Queryable` and `QueriedIn`, and checks of the types of marked fields.
 pub(super) fn document_impl(model: &DocumentModel) -> TokenStream {

@@ -5,7 +5,7 @@ use quote::quote;
 use syn::spanned::Spanned;
 
 use crate::document::model::{DocumentModel, FieldModel};
-use crate::respan::located_at;
+use crate::output::respan::located_at;
 
 /// Returns the body of a function of the document, which never runs in a stub.
 pub(in crate::document) fn body(model: &DocumentModel, code: TokenStream) -> TokenStream {

@@ -6,9 +6,9 @@ use syn::spanned::Spanned;
 
 use super::item::{body, implement, key_of, partition_key};
 use super::stub_docs;
-use crate::derived::names;
 use crate::document::model::{DocumentModel, FieldModel};
-use crate::respan::located_at;
+use crate::output::derived::names;
+use crate::output::respan::located_at;
 
 /// The struct of the key. It is outside of the const block, because it must be visible.
 pub(super) fn key_struct(model: &DocumentModel) -> TokenStream {

@@ -15,7 +15,7 @@ use quote::quote;
 pub(super) use item::{body, partition_key};
 
 use super::model::DocumentModel;
-use crate::private::import;
+use crate::output::private::import;
 
 /// Generates the code of `#[derive(Document)]`.
 pub(super) fn document(model: &DocumentModel) -> TokenStream {

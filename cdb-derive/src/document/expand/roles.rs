@@ -8,7 +8,7 @@ use syn::spanned::Spanned;
 use super::item::{body, implement};
 use crate::document::model::{DocumentModel, FieldModel};
 use crate::document::role::Role;
-use crate::respan::located_at;
+use crate::output::respan::located_at;
 
 /// The impls of `Leasable` and `SoftDelete`.
 pub(super) fn role_impls(model: &DocumentModel) -> TokenStream {

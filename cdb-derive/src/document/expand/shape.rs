@@ -7,14 +7,14 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 
 use super::search;
-use crate::derived::names;
+use crate::document::id_pattern::Segment;
 use crate::document::model::{Absent, DocumentModel, FieldModel, Indexing};
 use crate::document::path::{PathModel, Source};
 use crate::document::role::Role;
 use crate::document::value::CompositeSetting;
-use crate::id_pattern::Segment;
-use crate::respan::located_at;
-use crate::serde_attr::SerdeDefault;
+use crate::input::serde_attr::SerdeDefault;
+use crate::output::derived::names;
+use crate::output::respan::located_at;
 
 /// A `DocumentShape` literal.
 pub(super) fn shape(model: &DocumentModel) -> TokenStream {

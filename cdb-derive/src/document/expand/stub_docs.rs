@@ -2,11 +2,11 @@
 
 use syn::ext::IdentExt;
 
+use crate::document::id_pattern::Segment;
 use crate::document::model::{DocumentModel, FieldModel, Indexing};
 use crate::document::path::{PathModel, Source};
 use crate::document::role::Role;
 use crate::document::value::CompositeSetting;
-use crate::id_pattern::Segment;
 
 /// Documents the key.
 pub(super) fn key(model: &DocumentModel) -> String {

@@ -340,7 +340,7 @@ fn any_document() -> impl Strategy<Value = Value> {
 /// Evaluates a query without the store.
 fn evaluated(text: &str, documents: &[Value]) -> Vec<Value> {
     let select = sql::parse(text).unwrap();
-    let context = Context::new(parameters(), crate::clock::Clock::machine().now());
+    let context = Context::new(parameters(), crate::time::Clock::machine().now());
     let mut scopes = Vec::new();
     for document in documents {
         let scope = Scope::new(&select.alias, document.clone(), &context);

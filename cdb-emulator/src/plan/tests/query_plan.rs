@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use crate::epk::Version;
 use crate::plan::{PlanInput, QueryPlan};
 use crate::sql;
+use crate::store::partitions::epk::Version;
 
 fn plan_over(key: &[&str], text: &str) -> QueryPlan {
     let parameters = HashMap::from([

@@ -9,11 +9,11 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::ast::{Binary, Expr, Pick, Projection, Select};
-use super::context::Context;
-use super::pattern;
-use super::value::{compare, equal};
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
+use crate::sql::ast::{Binary, Expr, Pick, Projection, Select};
+use crate::sql::context::Context;
+use crate::sql::pattern;
+use crate::sql::value::{compare, equal};
 
 /// The bound names, the innermost last.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 use crate::sql::context::Context;
 use crate::sql::value;
 

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::call::{Call, Function, finite};
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
 
 /// The parameters of BM25.
 const SATURATION: f64 = 1.2;

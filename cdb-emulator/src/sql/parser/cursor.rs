@@ -1,8 +1,8 @@
 //! The parser's position, its limits, and its unresolved names.
 
-use super::super::error::{self, Location};
-use super::super::lexer::{LocatedToken, Token, tokens};
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
+use crate::sql::error::{self, Location};
+use crate::sql::lexer::{LocatedToken, Token, tokens};
 
 /// Maximum nesting of expressions and sub-queries. The service has a limit too; this one protects
 /// the stack.

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::super::ast::{Binary, COMPARISON, Expr, OPERATORS, Pick, Select, Unary};
-use super::super::error::{self, Location};
-use super::super::function::{self, NamedFunction};
-use super::super::lexer::Token;
-use super::super::value;
 use super::cursor::{Parsed, Parser, Unbound};
+use crate::sql::ast::{Binary, COMPARISON, Expr, OPERATORS, Pick, Select, Unary};
+use crate::sql::error::{self, Location};
+use crate::sql::function::{self, NamedFunction};
+use crate::sql::lexer::Token;
+use crate::sql::value;
 
 impl Parser<'_> {
     pub(super) fn expr(&mut self) -> Parsed<Expr> {

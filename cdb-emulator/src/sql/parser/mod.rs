@@ -8,9 +8,9 @@ mod select;
 
 pub(super) use cursor::is_name;
 
-use super::ast::Select;
-use super::error;
-use crate::error::ServiceError;
+use crate::protocol::ServiceError;
+use crate::sql::ast::Select;
+use crate::sql::error;
 
 /// Parses a query.
 pub(crate) fn parse(text: &str) -> Result<Select, ServiceError> {

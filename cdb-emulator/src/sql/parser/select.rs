@@ -1,9 +1,9 @@
 //! The grammar of clauses. A query reads documents, a sub-query reads names of the outer query.
 
-use super::super::ast::{Expr, Join, OrderItem, Projection, Select, Source};
-use super::super::error::{self, Location};
-use super::super::lexer::Token;
 use super::cursor::{Parsed, Parser, Unbound};
+use crate::sql::ast::{Expr, Join, OrderItem, Projection, Select, Source};
+use crate::sql::error::{self, Location};
+use crate::sql::lexer::Token;
 
 /// Maximum number of JOINs of a query:
 /// <https://learn.microsoft.com/azure/cosmos-db/concepts-limits>.

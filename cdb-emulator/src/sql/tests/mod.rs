@@ -11,8 +11,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::eval::Scope;
-use super::{Context, parse, rows};
+use crate::sql::eval::Scope;
+use crate::sql::{Context, parse, rows};
 
 /// Returns a context at 2026-03-04T05:06:07.1234567Z.
 fn context() -> Context {

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 pub(super) use calendar::parse;
 
-use super::call::{Call, Function};
 use crate::sql::context::Ticks;
+use crate::sql::function::call::{Call, Function};
 use calendar::{print, to_ticks};
 use part::Part;
 

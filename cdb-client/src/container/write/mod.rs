@@ -1,0 +1,11 @@
+//! Writes: one operation, a batch, a bulk, and updates that read first.
+
+mod batch;
+mod bulk;
+mod conflict;
+mod single;
+mod soft_delete;
+mod update;
+
+pub use batch::BatchOutcome;
+pub use single::{FromExecuted, SingleOperation};

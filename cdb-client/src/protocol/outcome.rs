@@ -1,0 +1,38 @@
+//! How an attempt ended, and whether a write may have taken effect.
+
+use std::time::Duration;
+
+use crate::error::Status;
+use crate::transport::Delivery;
+
+/// How one attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// The service answered.
+    Answered {
+        status: Status,
+        /// `x-ms-retry-after-ms`.
+        retry_after: Option<Duration>,
+    },
+    /// No complete answer arrived in time.
+    NoAnswer(Delivery),
+}
+
+impl Outcome {
+    /// Whether a write may have taken effect. The service sends 408 and 500 during execution,
+    /// proxies send 502 and 504. The service sends 503 only before execution.
+    pub(crate) fn is_unknown(self) -> bool {
+        match self {
+            Self::Answered { status, .. } => matches!(status.code, 408 | 500 | 502 | 504),
+            Self::NoAnswer(delivery) => matches!(delivery, Delivery::Unknown | Delivery::TooLong),
+        }
+    }
+
+    /// Whether this attempt may cause a later refusal: its outcome is unknown, or it is a 503. A
+    /// 503 of the service is retried because it was not executed, but a proxy may send one after
+    /// execution (protocol.md 9.1).
+    pub(crate) fn is_doubtful(self) -> bool {
+        let unavailable = matches!(self, Self::Answered { status, .. } if status.code == 503);
+        unavailable || self.is_unknown()
+    }
+}

@@ -1,0 +1,5 @@
+//! The retry loop against scripts.
+
+mod failover;
+mod pipeline;
+mod rights;

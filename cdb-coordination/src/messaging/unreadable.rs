@@ -1,0 +1,222 @@
+//! Turns messages that cannot be read into dead letters, so that they do not block other messages.
+//!
+//! The dead letter contains the whole document, and the fields that can be read. If the id names a
+//! number in a stream, the number is left to be delivered or received, so that later messages of
+//! the stream can be received.
+
+use cdb_model::{
+    Batch, BatchError, Container, Document as _, DocumentKey as _, Location, MemberOf, Patch,
+    Timestamp, Unreadable, decode,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::endpoint::Inner;
+use crate::message::{
+    Address, Content, Dead, Envelope, MessageContext, MessageDocument, MessageId, Outgoing, Side,
+    fingerprint,
+};
+use crate::outbox::{OutboxError, arriving};
+use crate::retry::{Tries, shortened};
+use crate::search::in_parallel;
+use crate::telemetry;
+use crate::timing::TOO_LARGE;
+
+/// The type of a message whose type cannot be read.
+const UNKNOWN: &str = "unreadable";
+
+impl<C: Container> Inner<C>
+where
+    MessageDocument<C>: MemberOf<C>,
+{
+    /// Turns unreadable documents that a search for `side` has found into dead letters.
+    pub(crate) async fn dead_letter_unreadable(&self, side: Side, unreadable: &[Unreadable]) {
+        let moves = unreadable
+            .iter()
+            .map(|unreadable| self.move_unreadable(side, unreadable));
+        in_parallel(moves.collect()).await;
+    }
+
+    async fn move_unreadable(&self, side: Side, unreadable: &Unreadable) {
+        tracing::error!(%unreadable, "a message cannot be read; it becomes a dead letter");
+        let Some(location) = &unreadable.location else {
+            return;
+        };
+        let batch = self
+            .dead_letter_of(side, location, unreadable)
+            .or_else(|error| {
+                tracing::error!(%error, "an unreadable message cannot become a dead letter");
+                self.postpone_unreadable(side, location)
+            });
+        let Ok(batch) = batch else { return };
+        match self.container.execute(&batch).await {
+            Ok(_) => match side {
+                Side::Outbox => telemetry::outbox_dead_letter(),
+                Side::Inbox => telemetry::inbox_dead_letter(),
+            },
+            // The next search finds the document again, unless another process has repaired or
+            // moved it.
+            Err(error) => {
+                tracing::debug!(%error, "an unreadable message was not moved; the next search finds it again");
+            }
+        }
+    }
+
+    /// Returns the batch that turns the document into a dead letter.
+    fn dead_letter_of(
+        &self,
+        side: Side,
+        location: &Location,
+        unreadable: &Unreadable,
+    ) -> Result<Batch<C>, BatchError> {
+        let now = self.container.now();
+        let partial = Partial::of(unreadable, self.here(location));
+        let dead = Dead {
+            side,
+            envelope: partial.envelope(location, now),
+            reason: shortened(&unreadable.to_string()),
+            tries: Tries::default(),
+            unreadable: true,
+        };
+        let mut batch = Batch::<C>::new(&location.partition_key);
+        batch
+            .add(MessageDocument::<C>::dead(location.partition_key.clone(), dead, now).create())?;
+        match partial.number_alone(side, location, now) {
+            Some(number) => batch.add(number.replace().if_match(&location.etag))?,
+            None => batch.add(location.address::<MessageDocument<C>>().delete())?,
+        };
+        Ok(batch)
+    }
+
+    /// Returns the batch that postpones the document.
+    fn postpone_unreadable(&self, side: Side, location: &Location) -> Result<Batch<C>, BatchError> {
+        let due = match side {
+            Side::Outbox => MessageDocument::<C>::SEND_DUE,
+            Side::Inbox => MessageDocument::<C>::RECEIVE_DUE,
+        };
+        let later =
+            Patch::<MessageDocument<C>>::new().set(due, Some(self.container.now() + TOO_LARGE));
+        let mut batch = Batch::<C>::new(&location.partition_key);
+        batch.add(later.at(location.address()))?;
+        Ok(batch)
+    }
+
+    fn here(&self, location: &Location) -> Address {
+        Address {
+            container: self.container.name().to_owned(),
+            partition: location.partition_key.clone(),
+        }
+    }
+}
+
+/// The readable fields of an unreadable message.
+pub(super) struct Partial<'a> {
+    json: &'a str,
+    document: Value,
+    /// The stream and number, if the id is that of a message.
+    id: Option<MessageId>,
+    here: Address,
+}
+
+impl<'a> Partial<'a> {
+    pub(super) fn of(unreadable: &'a Unreadable, here: Address) -> Self {
+        let id = unreadable.location.as_ref().map(|at| at.id.as_str());
+        let slot = id.and_then(|id| id.split_once(":mail:"));
+        let id = slot.and_then(|(_, slot)| {
+            let (stream, number) = slot.rsplit_once('-')?;
+            Some(MessageId {
+                stream: stream.to_owned(),
+                number: number.parse().ok().filter(|number| *number > 0)?,
+            })
+        });
+        Self {
+            json: &unreadable.json,
+            document: serde_json::from_str(&unreadable.json).unwrap_or_default(),
+            id,
+            here,
+        }
+    }
+
+    pub(super) fn read<'v, T: Deserialize<'v>>(&'v self, pointer: &str) -> Option<T> {
+        T::deserialize(self.document.pointer(pointer)?).ok()
+    }
+
+    /// Returns the envelope of the dead letter. Its id is derived from this version of the
+    /// document, so it is unique.
+    pub(super) fn envelope(&self, location: &Location, now: Timestamp) -> Envelope {
+        let address = |pointer| self.read(pointer).unwrap_or_else(|| self.here.clone());
+        let message_type = self.read("/mail/letter/messageType");
+        Envelope {
+            stream: fingerprint(&[location.id.as_str(), location.etag.as_str()]),
+            number: 0,
+            from: address("/mail/letter/from"),
+            to: address("/mail/letter/to"),
+            message_type: message_type.unwrap_or_else(|| UNKNOWN.to_owned()),
+            payload: Some(self.json.to_owned()),
+            sent_at: self.read("/mail/letter/sentAt").unwrap_or(now),
+            context: self.read("/mail/letter/context").unwrap_or_default(),
+        }
+    }
+
+    /// Returns the number alone as a replacement for the document, or `None` when the id or the
+    /// receiver is unknown.
+    fn number_alone<C: Container>(
+        &self,
+        side: Side,
+        location: &Location,
+        now: Timestamp,
+    ) -> Option<MessageDocument<C>> {
+        let id = self.id.clone()?;
+        let to = match side {
+            Side::Inbox => self.here.clone(),
+            // Without a known receiver, that receiver waits until the gap closes.
+            Side::Outbox => self.read("/mail/letter/to")?,
+        };
+        let envelope = Envelope {
+            stream: id.stream,
+            number: id.number,
+            from: self.read("/mail/letter/from").unwrap_or(self.here.clone()),
+            to,
+            message_type: UNKNOWN.to_owned(),
+            payload: None,
+            sent_at: now,
+            context: MessageContext::default(),
+        };
+        let document = match side {
+            Side::Inbox => MessageDocument::incoming(arriving(envelope), now),
+            Side::Outbox => {
+                let envelope = Envelope {
+                    from: self.here.clone(),
+                    ..envelope
+                };
+                let tries = Tries::default();
+                MessageDocument::outgoing(Outgoing { envelope, tries }, now)
+            }
+        };
+        let is_same_id = document.key().to_id().ok()? == location.id;
+        is_same_id.then_some(document)
+    }
+}
+
+/// Returns the message of a document that was unreadable when it became a dead letter. A newer
+/// program may be able to read it.
+pub(super) fn read_again<C: Container>(dead: &Dead) -> Result<Envelope, OutboxError>
+where
+    MessageDocument<C>: MemberOf<C>,
+{
+    let unreadable = |reason: &dyn std::fmt::Display| OutboxError::Unreadable {
+        reason: reason.to_string(),
+    };
+    let json = dead.envelope.payload.as_deref().unwrap_or_default();
+    let stored = decode::<C, MessageDocument<C>>(json)
+        .map_err(|reason| unreadable(&Unreadable::new::<C>(json, reason)))?;
+    match stored.document.content() {
+        Content::Outgoing(Outgoing { envelope, .. }) if envelope.payload.is_some() => {
+            Ok(envelope.clone())
+        }
+        Content::Incoming(incoming) if incoming.envelope.payload.is_some() => {
+            Ok(incoming.envelope.clone())
+        }
+        _ => Err(unreadable(&"it contains no message")),
+    }
+}

@@ -1,0 +1,17 @@
+//! The stored form of documents: writing, reading, versions, and what cannot be read.
+
+mod codec;
+mod content;
+mod evolution;
+mod unreadable;
+pub mod upcast;
+mod upgrade;
+mod write_times;
+
+pub use codec::{Encoded, decode, decode_any, decode_fields, encode};
+pub(crate) use codec::{decode_value, is_ttl};
+pub use content::is_same;
+pub use evolution::UnknownFields;
+pub use unreadable::{Location, Unreadable, partition_key_of};
+pub use upgrade::{Upgraded, upgrade};
+pub(crate) use write_times::{LATER, TimeSlots};
