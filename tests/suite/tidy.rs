@@ -9,7 +9,7 @@ const LONG_FILES: [(&str, &str); 1] = [("tests/suite/validation/mod.rs", "a list
 const PUBLIC_MODULES: [(&str, &str); 4] = [
     ("cdb-model/src/lib.rs", "pub mod limits;"),
     ("cdb-model/src/lib.rs", "pub mod __private;"),
-    ("provider/src/lib.rs", "pub mod prelude;"),
+    ("provider/src/lib.rs", "pub mod prelude {"),
     ("provider/src/lib.rs", "pub mod record;"),
 ];
 

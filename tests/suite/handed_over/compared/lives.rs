@@ -280,7 +280,7 @@ async fn held_with_a_completion(policy: HandOver) -> Option<(bool, Duration, usi
     // Other code continues it.
     let (item, token, _) = next_turn(&stage.other, LOCK).await;
     assert_eq!(item.messages.len(), 1);
-    super::stage::commit_turn(&stage.other, &item, &token)
+    super::super::stage::commit_turn(&stage.other, &item, &token)
         .await
         .expect("it goes on");
     assert_eq!(stage.completions().await, 1);

@@ -356,7 +356,7 @@ async fn runs_beside_a_throttled_commit(policy: HandOver, lasts: u32) -> Option<
     let committed = {
         let provider = stage.provider.clone();
         tokio::spawn(async move {
-            let committed = super::stage::commit_turn(&provider, &turn.0, &turn.1).await;
+            let committed = super::super::stage::commit_turn(&provider, &turn.0, &turn.1).await;
             println!("committed after {:?}: {committed:?}", begun.elapsed());
         })
     };
