@@ -2,8 +2,6 @@
 
 use super::*;
 
-// ---- 7. Shutdown in the middle ----
-
 async fn shutdown_in_the_middle(policy: HandOver, at: u64) -> Option<()> {
     let backend = Backend::start_in_simulated_time(|_| {}).await?;
     let tally = Shared::default();

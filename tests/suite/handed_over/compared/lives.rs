@@ -2,8 +2,6 @@
 
 use super::*;
 
-// ---- 6. Attempts ----
-
 async fn attempts_of_a_start(policy: HandOver, delay: Option<Duration>) -> Option<Vec<u32>> {
     let (stage, _network) = networked(policy, 0).await?;
     let turn = stage.dispatcher().await;
@@ -300,8 +298,6 @@ async fn a_held_instance_keeps_its_completion() {
     assert_eq!((never.0, never.2, never.3), (handed.0, handed.2, handed.3));
     assert!(handed.1 <= never.1 + ms(40));
 }
-
-// ---- 13. Batch five ----
 
 /// The lock of the activity ends while its completion waits behind a running turn. Returns whether the
 /// acknowledgement succeeds, and the turns that are lost afterwards, with their messages.

@@ -39,8 +39,6 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-// ---- A driver: dispatchers whose code takes time, and workers, as a runtime ----
-
 /// What dispatchers and workers did.
 #[derive(Debug, Default)]
 struct Tally {
@@ -435,8 +433,6 @@ fn many(label: &str, width: u64, depth: u64, count: u64) -> Vec<(u64, String)> {
     let of = |number| (0, format!("{label}-{width}-{depth}-{number}"));
     (0..count).map(of).collect()
 }
-
-// ---- 5. Slow requests ----
 
 async fn networked(policy: HandOver, count: u64) -> Option<(Stage, Network)> {
     let backend = Backend::start_in_simulated_time(|config| {

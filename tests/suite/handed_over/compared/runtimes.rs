@@ -2,8 +2,6 @@
 
 use super::*;
 
-// ---- 8. A start and at once something else ----
-
 async fn step(_: ActivityContext, input: String) -> Result<String, String> {
     sleep(ms(4)).await;
     if input == "panic" {
@@ -160,8 +158,6 @@ async fn a_start_and_something_at_once() {
     assert!(hanging.is_empty(), "{hanging:#?}");
 }
 
-// ---- 9. Panics, unregistered, detached ----
-
 async fn unusual(policy: HandOver) -> Option<BTreeMap<String, String>> {
     let backend = Backend::start_in_simulated_time(|_| {}).await?;
     let (_network, runtime, client, provider) = runtime(&backend, &policy).await;
@@ -270,8 +266,6 @@ async fn a_slow_start_of_an_unregistered_one() {
         backend.stop().await;
     }
 }
-
-// ---- 12. Batch four ----
 
 async fn sleeps(_: ActivityContext, millis: String) -> Result<String, String> {
     sleep(Duration::from_millis(millis.parse().expect("a number"))).await;

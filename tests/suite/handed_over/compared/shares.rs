@@ -2,8 +2,6 @@
 
 use super::*;
 
-// ---- 1. Scarce workers ----
-
 #[tokio::test(start_paused = true)]
 async fn throughput_with_scarce_workers() {
     let mut slower = Vec::new();
@@ -33,8 +31,6 @@ async fn throughput_with_scarce_workers() {
     }
     assert!(slower.is_empty(), "{slower:#?}");
 }
-
-// ---- 2. Fairness ----
 
 /// A chain must not go before activities that wait for the only worker.
 #[tokio::test(start_paused = true)]
@@ -99,8 +95,6 @@ async fn a_chain_of_low_priority_delays_no_high_one() {
     assert!(slower.is_empty(), "{slower:?}");
 }
 
-// ---- 3. Limits ----
-
 #[tokio::test(start_paused = true)]
 async fn caps_that_are_almost_used() {
     let mut slower = Vec::new();
@@ -162,8 +156,6 @@ async fn caps_of_instances() {
     assert!(handed.took <= never.took * 11 / 10);
 }
 
-// ---- 4. Cache, sessions, many instances, mixes ----
-
 #[tokio::test(start_paused = true)]
 async fn without_a_cache() {
     let mut slower = Vec::new();
@@ -211,8 +203,6 @@ async fn a_thousand_instances() {
     assert!(handed.took <= never.took * 11 / 10);
     assert!(longest(&handed) <= longest(&never).map(|it| it + ms(40)));
 }
-
-// ---- 10. Batch two ----
 
 /// Single activities of others, while a chain runs, for the only worker.
 #[tokio::test(start_paused = true)]
@@ -271,8 +261,6 @@ async fn a_single_dispatcher() {
     }
     assert!(slower.is_empty(), "{slower:?}");
 }
-
-// ---- 11. Batch three ----
 
 /// Activities of others that wait for the only worker, while a chain of longer activities runs.
 #[tokio::test(start_paused = true)]
