@@ -2,6 +2,7 @@
 
 use super::*;
 
+#[expect(clippy::too_many_lines, reason = "the steps of one run")]
 async fn shutdown_in_the_middle(policy: HandOver, at: u64) -> Option<()> {
     let backend = Backend::start_in_simulated_time(|_| {}).await?;
     let tally = Shared::default();
@@ -81,6 +82,7 @@ async fn a_shutdown_in_the_middle_loses_nothing() {
 }
 
 /// Processes with and without the setting, whose networks stall, and pauses.
+#[expect(clippy::too_many_lines, reason = "the steps of one run")]
 async fn weather(seed: u64) -> Option<()> {
     let backend = Backend::start_in_simulated_time(|_| {}).await?;
     let tally = Shared::default();
@@ -273,6 +275,7 @@ async fn mixed_processes_in_more_weather() {
 }
 
 /// A process dies in the middle; another one goes on.
+#[expect(clippy::too_many_lines, reason = "the steps of one run")]
 async fn death_in_the_middle(policy: HandOver, at: u64) -> Option<()> {
     let backend = Backend::start_in_simulated_time(|_| {}).await?;
     let tally = Shared::default();

@@ -132,6 +132,7 @@ async fn an_activity_of_an_earlier_life_costs_no_turn() {
 
 /// Ids that are started several times at once, by two processes.
 #[tokio::test(start_paused = true)]
+#[expect(clippy::excessive_nesting, reason = "tasks of one run")]
 async fn starts_of_the_same_ids() {
     for policy in [HandOver::Never, HandOver::default()] {
         let Some(backend) = Backend::start_in_simulated_time(|_| {}).await else {

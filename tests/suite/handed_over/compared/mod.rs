@@ -454,7 +454,7 @@ fn noise(bytes: usize) -> String {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        text.push_str(&format!("{state:016x}"));
+        text += &state.to_string();
     }
     text
 }

@@ -4,9 +4,7 @@ use super::*;
 
 async fn step(_: ActivityContext, input: String) -> Result<String, String> {
     sleep(ms(4)).await;
-    if input == "panic" {
-        panic!("an activity panics");
-    }
+    assert!(input != "panic", "an activity panics");
     Ok(input)
 }
 
@@ -23,9 +21,7 @@ async fn waits(ctx: OrchestrationContext, input: String) -> Result<String, Strin
 }
 
 async fn panics(ctx: OrchestrationContext, input: String) -> Result<String, String> {
-    if input == "first" {
-        panic!("at once");
-    }
+    assert!(input != "first", "at once");
     if input == "activity" {
         return ctx.schedule_activity("Step", "panic").await;
     }
@@ -67,6 +63,8 @@ async fn runtime(
 }
 
 /// Returns how each instance has ended.
+#[expect(clippy::too_many_lines, reason = "the steps of one run")]
+#[expect(clippy::excessive_nesting, reason = "tasks of one run")]
 async fn at_once(policy: HandOver) -> Option<BTreeMap<String, String>> {
     let backend = Backend::start_in_simulated_time(|_| {}).await?;
     let (_network, runtime, client, provider) = runtime(&backend, &policy).await;
@@ -158,6 +156,7 @@ async fn a_start_and_something_at_once() {
     assert!(hanging.is_empty(), "{hanging:#?}");
 }
 
+#[expect(clippy::too_many_lines, reason = "the steps of one run")]
 async fn unusual(policy: HandOver) -> Option<BTreeMap<String, String>> {
     let backend = Backend::start_in_simulated_time(|_| {}).await?;
     let (_network, runtime, client, provider) = runtime(&backend, &policy).await;

@@ -14,7 +14,7 @@ async fn ack_of_a_large_turn(policy: HandOver) -> Option<(Duration, Duration)> {
     let begun = Instant::now();
     let acknowledged = stage.acknowledge(activity);
     let (item, token, _) = turn.await.expect("a turn");
-    let timed = tokio::spawn(async move {
+    let ended = tokio::spawn(async move {
         acknowledged.await.expect("no panic").expect("it has ended");
         begun.elapsed()
     });
@@ -31,7 +31,7 @@ async fn ack_of_a_large_turn(policy: HandOver) -> Option<(Duration, Duration)> {
     let committed = stage.commit_with(&item, &token, &large, None).await;
     committed.expect("it is committed");
     let times = (
-        timed.await.expect("no panic"),
+        ended.await.expect("no panic"),
         next.await.expect("no panic"),
     );
     stage.backend.stop().await;
@@ -61,7 +61,7 @@ async fn start_of_a_large_turn(policy: HandOver) -> Option<Duration> {
     let begun = Instant::now();
     let start = stage.start("new");
     let (item, token, _) = turn.await.expect("a turn");
-    let timed = tokio::spawn(async move {
+    let ended = tokio::spawn(async move {
         start.await.expect("no panic").expect("it has started");
         begun.elapsed()
     });
@@ -87,7 +87,7 @@ async fn start_of_a_large_turn(policy: HandOver) -> Option<Duration> {
             .provider
             .ack_orchestration_item(&token, 1, events, vec![], vec![], metadata, vec![]);
     committed.await.expect("it is committed");
-    let time = timed.await.expect("no panic");
+    let time = ended.await.expect("no panic");
     stage.backend.stop().await;
     Some(time)
 }
@@ -154,7 +154,7 @@ async fn beside_a_slow_store(policy: HandOver) -> Option<(Duration, Duration, bo
     sleep(ms(12)).await;
     let begun = Instant::now();
     let beside = stage.acknowledge(second);
-    let timed = tokio::spawn(async move {
+    let ended = tokio::spawn(async move {
         beside.await.expect("no panic").expect("it has ended");
         begun.elapsed()
     });
@@ -168,7 +168,7 @@ async fn beside_a_slow_store(policy: HandOver) -> Option<(Duration, Duration, bo
         let again = stage.commit(&turn, None).await;
         println!("next: {} messages, {again:?}", turn.0.messages.len());
     }
-    let time = timed.await.expect("no panic");
+    let time = ended.await.expect("no panic");
     let _ended = acknowledged.await.expect("no panic");
     stage.backend.stop().await;
     Some((time, took, committed.is_ok()))
@@ -316,6 +316,7 @@ async fn an_activity_does_not_run_again_because_its_turn_is_large() {
 }
 
 /// The commits of the process are throttled for longer than the lock.
+#[expect(clippy::too_many_lines, reason = "the steps of one run")]
 async fn runs_beside_a_throttled_commit(policy: HandOver, lasts: u32) -> Option<(bool, bool)> {
     use cdb_emulator::{Effect, Fault, OperationKind};
     let (stage, network) = networked(policy, 1).await?;
@@ -456,12 +457,12 @@ async fn an_acknowledgement_far_away() {
         let begun = Instant::now();
         let acknowledged = stage.acknowledge(activity);
         let turn = turn.await.expect("a turn");
-        let timed = tokio::spawn(async move {
+        let ended = tokio::spawn(async move {
             acknowledged.await.expect("no panic").expect("it has ended");
             begun.elapsed()
         });
         stage.commit(&turn, None).await.expect("it is committed");
-        times.push((timed.await.expect("no panic"), begun.elapsed()));
+        times.push((ended.await.expect("no panic"), begun.elapsed()));
         stage.backend.stop().await;
     }
     println!("ack, turn: {times:?}");
