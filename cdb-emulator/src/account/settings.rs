@@ -228,7 +228,7 @@ settings! {
     /// start from 0. The same seed and the same requests give the same faults.
     seed: Option<u64> = None, |seed: u64| Some(seed);
     /// Delays every response, like the round trip to a real account. Takes a
-    /// [`Duration`](std::time::Duration) or a distribution, at most 10 minutes. For a latency of some
+    /// [`Duration`] or a distribution, at most 10 minutes. For a latency of some
     /// kinds of operation only, see [`Effect::Delay`](crate::Effect).
     latency: Latency = Latency::NONE, |latency: impl Into<Latency>| latency.into();
     /// Starts with these faults. A change of a running emulator adds them to the active faults.

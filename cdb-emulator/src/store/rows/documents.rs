@@ -62,7 +62,7 @@ pub(crate) struct Row {
 pub(crate) struct Scan<'a> {
     /// Expressions that the scan returns with each document.
     pub(crate) keys: &'a [String],
-    /// The index by its name in [`Policy::indexes`](super::Policy::indexes); SQLite chooses when `None`.
+    /// The index by its name in [`Policy::indexes`](crate::store::Policy::indexes); SQLite chooses when `None`.
     pub(crate) index: Option<&'a str>,
     pub(crate) condition: &'a str,
     pub(crate) order: &'a str,

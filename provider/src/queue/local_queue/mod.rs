@@ -5,7 +5,7 @@
 //! items again. So nothing here is durable, and no other module may depend on an item being handed
 //! out exactly once.
 //!
-//! [`Queue`](queue::Queue) is a pure state machine: no clock, no I/O, no tasks. [`LocalQueue`] adds a mutex and
+//! [`Queue`] is a pure state machine: no clock, no I/O, no tasks. [`LocalQueue`] adds a mutex and
 //! the waiting. [`Work`] defines the items, their due times and the dispatchers that can take them:
 //! instances and activities.
 //!
