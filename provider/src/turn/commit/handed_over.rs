@@ -34,8 +34,9 @@ impl<'a> HandedOver<'a> {
     /// # Errors
     /// [`Error::LockLost`] if that takes longer than a commit may, or another runtime took the turn.
     pub(super) async fn take(services: &'a Services, turn: &mut Turn) -> Result<Self> {
-        let tickets = turn.messages.iter().filter_map(|it| it.ticket.clone());
-        let tickets: Vec<Ticket> = tickets.collect();
+        let tickets = turn.messages.iter();
+        let tickets = tickets.filter_map(|it| Some((it.id().clone(), it.ticket.clone()?)));
+        let (ids, tickets): (Vec<ItemId>, Vec<Ticket>) = tickets.unzip();
         let waits = turn.waits.clone();
         let patience = async move {
             sleep(HAND_OVER_GATE).await;
@@ -48,15 +49,18 @@ impl<'a> HandedOver<'a> {
                 () = patience => Err(Error::LockLost("a message of the turn is not stored in time")),
             }
         };
-        let mut taken = renew::while_doing(services, turn, taking)
-            .await?
-            .into_iter();
+        let taken = renew::while_doing(services, turn, taking).await?;
         let mut unstored = Vec::new();
-        for message in turn.messages.iter_mut().filter(|it| !it.is_stored()) {
-            match taken.next() {
-                Some(Taken::Stored(etag)) => message.was_stored(etag),
-                Some(Taken::Unstored(taken)) => unstored.push((message.id().clone(), taken)),
-                None => {}
+        // By id: a renewal may have noted that some are stored.
+        for (id, taken) in ids.into_iter().zip(taken) {
+            match taken {
+                Taken::Unstored(taken) => unstored.push((id, taken)),
+                Taken::Stored(etag) => {
+                    let mut messages = turn.messages.iter_mut();
+                    if let Some(message) = messages.find(|message| *message.id() == id) {
+                        message.was_stored(etag);
+                    }
+                }
             }
         }
         let now = services.store.now();
