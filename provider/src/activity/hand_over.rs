@@ -13,7 +13,7 @@ use crate::queue::activities::{Activities, EffectsState, WorkLock};
 use crate::queue::hand_over::{Answer, HandOver, Storing, Ticket};
 use crate::queue::instances::Message;
 use crate::queue::is_yielding;
-use crate::queue::local_queue::Shared;
+use crate::queue::local_queue::{Shared, Takers};
 use crate::stored::documents::{Chunked, target_instance};
 use crate::timing::HAND_OVER;
 
@@ -43,15 +43,15 @@ pub(super) async fn hand_over(
     let instances = services.instances();
     let is_taken = {
         let lock = shared.lock().await;
-        may_wait(services, &lock, completion)
-            .and_then(|may_wait| instances.next_turn(&lock.item.document, budget, may_wait))
+        takers(services, &lock, completion)
+            .and_then(|takers| instances.next_turn(&lock.item.document, budget, takers))
             .is_some()
     };
     if !is_taken || !is_current(services, shared).await {
         return Ok(HandedOver::Store(None));
     }
     let mut lock = shared.lock().await;
-    let Some(may_wait) = may_wait(services, &lock, completion) else {
+    let Some(takers) = takers(services, &lock, completion) else {
         return Ok(HandedOver::Store(None));
     };
     let settled = CancellationToken::new();
@@ -59,7 +59,7 @@ pub(super) async fn hand_over(
     let Some(message) = unstored(services, &lock, completion, ticket)? else {
         return Ok(HandedOver::Store(None));
     };
-    let next = instances.hand_over(message, &lock.item.document, budget, may_wait);
+    let next = instances.hand_over(message, &lock.item.document, budget, takers);
     let Some(next) = next else {
         return Ok(HandedOver::Store(None));
     };
@@ -105,9 +105,9 @@ async fn is_current(services: &Services, shared: &Shared<Activities>) -> bool {
     matches!(read, Ok(Ok(Some(found))) if found.etag == item.etag)
 }
 
-/// Returns whether the completion may wait for a dispatcher that is at work; `None` if it must be stored. Only a
-/// first attempt is handed over: a turn that kills its process would otherwise never have its message stored.
-fn may_wait(services: &Services, lock: &WorkLock, completion: &WorkItem) -> Option<bool> {
+/// Returns the dispatchers for which the completion may wait; `None` if it must be stored. Only a first attempt
+/// is handed over: a turn that kills its process would otherwise never have its message stored.
+fn takers(services: &Services, lock: &WorkLock, completion: &WorkItem) -> Option<Takers> {
     let item = &lock.item.document;
     let is_plain = lock.request.caller.is_runtime()
         && lock.effects == EffectsState::None
@@ -119,7 +119,7 @@ fn may_wait(services: &Services, lock: &WorkLock, completion: &WorkItem) -> Opti
         && !is_yielding(services, &item.instance_id);
     let is_plain = is_plain && services.queues.hand_over.admits(item);
     is_plain
-        .then(|| services.activities().spare_workers(&item.instance_id))
+        .then(|| services.activities().may_wait_for(&item.instance_id))
         .flatten()
 }
 

@@ -12,7 +12,7 @@ use super::known::{Activities, KnownActivity};
 use super::reads::{WorkerRead, WorkerReads};
 use super::running::WorkLock;
 use crate::config::CosmosDBProviderConfig;
-use crate::queue::local_queue::{FetchRequest, Guard, LocalQueue, PollNumber, Shared, Won};
+use crate::queue::local_queue::{FetchRequest, Guard, LocalQueue, PollNumber, Shared, Takers, Won};
 use crate::stored::Store;
 use crate::stored::documents::WorkerItem;
 use crate::timing::{ACTIVITY_KEPT, PRELOCK_WITHIN};
@@ -148,16 +148,17 @@ impl ActivityQueue {
         })
     }
 
-    /// Returns whether a worker may hold a completion of an instance until a turn takes it. `None` if it must not,
-    /// because others wait for its permits, or activities of other instances for the worker; otherwise whether no
-    /// activity waits for a worker.
-    pub(crate) fn spare_workers(&self, instance_id: &str) -> Option<bool> {
+    /// Returns for which dispatchers a worker may wait with a completion of an instance: only for idle ones while
+    /// activities of the instance wait for a worker; `None` while those of other instances do, or others wait
+    /// for its permits.
+    pub(crate) fn may_wait_for(&self, instance_id: &str) -> Option<Takers> {
         self.queue.with(|queue, _| {
             let load = queue.load();
             let is_spare = load.ready <= load.waiting;
             let is_own = |key: &ActivityKey| *key.instance_id == *instance_id;
             let may_hold = is_spare || queue.are_all_ready(MOST_READY, is_own);
-            (may_hold && !queue.waits_for_permits()).then_some(is_spare)
+            let takers = if is_spare { Takers::Any } else { Takers::Idle };
+            (may_hold && !queue.waits_for_permits()).then_some(takers)
         })
     }
 

@@ -6,7 +6,7 @@ use super::known::Instances;
 use super::message::Message;
 use super::queue::InstanceQueue;
 use crate::queue::hand_over::Budget;
-use crate::queue::local_queue::Queue;
+use crate::queue::local_queue::{Queue, Takers};
 use crate::stored::documents::WorkerItem;
 
 /// A turn of this process that is to take a message.
@@ -18,19 +18,19 @@ pub(crate) struct NextTurn {
 }
 
 impl InstanceQueue {
-    /// Returns the turn that will take the completion of an activity; `None` if it must be stored. If it
-    /// `may_wait`, because no activity waits for its worker, a dispatcher that is at work may take it next.
+    /// Returns the turn that will take the completion of an activity, if one of these dispatchers will; `None`
+    /// if it must be stored.
     pub(crate) fn next_turn(
         &self,
         activity: &WorkerItem,
         budget: &Budget,
-        may_wait: bool,
+        takers: Takers,
     ) -> Option<NextTurn> {
         if self.was_paused(&activity.instance_id) {
             return None;
         }
         let local = self.local();
-        local.with(|queue, now| next_turn(queue, activity, budget, may_wait, now))
+        local.with(|queue, now| next_turn(queue, activity, budget, takers, now))
     }
 
     /// Hands the completion of an activity over to its next turn, as [`Self::next_turn`] decides. If no turn
@@ -40,13 +40,13 @@ impl InstanceQueue {
         message: Message,
         activity: &WorkerItem,
         budget: &Budget,
-        may_wait: bool,
+        takers: Takers,
     ) -> Option<NextTurn> {
         if self.was_paused(&activity.instance_id) {
             return None;
         }
         self.local().with(|queue, now| {
-            let next = next_turn(queue, activity, budget, may_wait, now)?;
+            let next = next_turn(queue, activity, budget, takers, now)?;
             offer(queue, message, now);
             Some(next)
         })
@@ -83,7 +83,7 @@ fn next_turn(
     queue: &Queue<Instances>,
     activity: &WorkerItem,
     budget: &Budget,
-    may_wait: bool,
+    takers: Takers,
     now: Instant,
 ) -> Option<NextTurn> {
     let known = queue.known(&activity.instance_id)?;
@@ -95,9 +95,8 @@ fn next_turn(
         within: budget.of(orchestration, now)?,
         orchestration: orchestration.to_owned(),
     };
-    let is_free = may_wait || budget.is_instant(orchestration);
-    let is_taken =
-        budget.is_always() || is_free && queue.takes_soon(&activity.instance_id, may_wait);
+    let is_soon = takers == Takers::Any || budget.is_instant(orchestration);
+    let is_taken = budget.is_always() || is_soon && queue.takes_soon(&activity.instance_id, takers);
     is_taken.then_some(next)
 }
 

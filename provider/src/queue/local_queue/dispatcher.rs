@@ -106,6 +106,15 @@ impl<W: Work> Dispatchers<W> {
     }
 }
 
+/// The dispatchers for which the caller of an item waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takers {
+    /// Those that wait for an item.
+    Idle,
+    /// Also those that are at work and will end their turns.
+    Any,
+}
+
 /// The load of this process's dispatchers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::claim::Claim;
-use super::dispatcher::{FetchRequest, Load, Next, Waiter, WaiterId};
+use super::dispatcher::{FetchRequest, Load, Next, Takers, Waiter, WaiterId};
 use super::limiter::Priority;
 use super::queue::Queue;
 use super::slot::{Behind, Class, Entry, Offer, Phase, Rank, Slot, Work};
@@ -340,17 +340,19 @@ impl<W: Work> Queue<W> {
         }
     }
 
-    /// Returns whether a dispatcher will soon take an item of the first class, once it is due: one waits, or
-    /// there are fewer such items than dispatchers and the caller `may_wait` until one ends its turn. No other
-    /// item may be ready: it would wait longer.
-    pub(crate) fn takes_soon(&self, key: &W::Key, may_wait: bool) -> bool {
+    /// Returns whether one of these dispatchers will soon take an item of the first class, once it is due: there
+    /// are fewer such items than dispatchers. No other item may be ready: it would wait longer.
+    pub(crate) fn takes_soon(&self, key: &W::Key, takers: Takers) -> bool {
         let slot = self.slots.get(key);
         let is_open = slot.is_some_and(|slot| {
             let is_running = matches!(slot.phase, Phase::Running { .. });
-            matches!(slot.phase, Phase::Idle) || is_running && may_wait
+            matches!(slot.phase, Phase::Idle) || is_running && takers == Takers::Any
         });
         let load = self.load();
-        let takers = load.waiting + if may_wait { load.working } else { 0 };
+        let takers = match takers {
+            Takers::Idle => load.waiting,
+            Takers::Any => load.waiting + load.working,
+        };
         let free = Rank::start_of(Class::Free, Priority::High);
         let before = self.ready.range(..free).take(takers).count();
         is_open && before < takers && load.ready <= before && !self.dispatchers.closing

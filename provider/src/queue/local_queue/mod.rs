@@ -42,7 +42,7 @@ mod waiter;
 mod tests;
 
 pub(crate) use claim::{Caller, Shared, Won};
-pub(crate) use dispatcher::{FetchRequest, MovingAverage};
+pub(crate) use dispatcher::{FetchRequest, MovingAverage, Takers};
 pub(crate) use limited::Reservation;
 pub(crate) use limiter::Key;
 pub(crate) use queue::Queue;
