@@ -228,6 +228,40 @@ async fn locks_that_a_commit_takes_during_the_shutdown_are_released() {
     backend.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_the_runtime_breaks_off_leaves_no_lock_behind() {
+    let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let Some(first) = network.provider(&backend).await else {
+        return backend.stop().await;
+    };
+    let second = backend.provider().await;
+    enqueue(&first, start("i")).await;
+    let (_, token, _) = next_turn(&first, LONG).await;
+    // The commit locks its activity for this worker.
+    let idle = first.clone();
+    let worker = tokio::spawn(async move { next_activity(&idle, LONG, None).await });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    network.answer_late(BATCH, Duration::from_secs(2));
+    let committing = first.clone();
+    let commit = tokio::spawn(async move {
+        let (added, metadata) = (Vec::new(), ExecutionMetadata::default());
+        let activities = vec![crate::work_items::activity_of("i", 1, None)];
+        let (messages, cancelled) = (Vec::new(), Vec::new());
+        let acknowledged = committing
+            .ack_orchestration_item(&token, 1, added, activities, messages, metadata, cancelled);
+        acknowledged.await
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!commit.is_finished() && !worker.is_finished());
+    commit.abort();
+    worker.abort();
+    first.shutdown(GRACE).await;
+    let found = tokio::time::timeout(Duration::from_secs(10), activity(&second, "second")).await;
+    assert_eq!(found, Ok(1), "the activity is still locked");
+    backend.stop().await;
+}
+
 /// Fetches an activity. Returns its attempt.
 async fn activity(provider: &CosmosDBProvider, owner: &str) -> u32 {
     let session = SessionFetchConfig {

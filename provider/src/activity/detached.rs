@@ -2,7 +2,7 @@
 //! not answer it, would hold the worker that other partitions wait for.
 //!
 //! duroxide gets the error of a lost lock, and does not touch the activity again (duroxide 0.1.32,
-//! `handle_activity_outcome`). If the lock expires before the end is stored, the activity runs again.
+//! `handle_activity_outcome`). The same holds for an end that the runtime breaks off when it shuts down. If the lock expires before the end is stored, the activity runs again.
 
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::ack::{abandon_locked, ack_locked};
 use crate::error::{Error, Result};
+use crate::queue::activities::Activities;
+use crate::queue::local_queue::Shared;
 use crate::queue::{CONCURRENCY, Services};
 use crate::timing::COMMIT_REFUSED;
 
@@ -29,13 +31,21 @@ pub(crate) async fn ack(
     let running = queue.running(token)?;
     let (fetched, detached) = queue.with(|queue, _| (queue.fetched(token), queue.detached()));
     let is_runtime = fetched.is_some_and(|(_, caller)| caller.is_runtime());
-    let stalled = CancellationToken::new();
-    if !is_runtime || detached >= CONCURRENCY {
-        return ack_locked(services, &running, completion, stalled).await;
-    }
     let instance = running.lock().await.item.document.instance_id.clone();
-    let (cloned, shared, turn) = (services.clone(), running.clone(), stalled.clone());
-    let mut ack = Box::pin(async move { ack_locked(&cloned, &shared, completion, turn).await });
+    let stalled = CancellationToken::new();
+    let (cloned, turn) = (services.clone(), stalled.clone());
+    let mut ack = services.store.tasks.outliving(|left| async move {
+        let ended = ack_locked(&cloned, &running, completion, turn).await;
+        if let Err(error) = &ended
+            && left.is_cancelled()
+        {
+            repeat(&cloned, &running, error).await;
+        }
+        ended
+    });
+    if !is_runtime || detached >= CONCURRENCY {
+        return ack.await;
+    }
     let partition = instance.as_str().into();
     let container = services.container();
     tokio::select! {
@@ -51,15 +61,16 @@ pub(crate) async fn ack(
         instance,
         "an activity is ended without its worker, because its partition throttles it or does not answer"
     );
-    services.spawn(|services| async move {
-        let Err(error) = ack.await else { return };
-        tracing::warn!(instance, %error, "an activity was not ended without its worker");
-        // It runs again, at once or when its lock expires.
-        if let Err(error) = abandon_locked(&services, &running, Duration::ZERO, false).await {
-            tracing::debug!(%error, "an activity was not released");
-        }
-    });
+    drop(ack);
     Err(Error::LockLost(
         "its partition does not answer; the activity is ended without the runtime",
     ))
+}
+
+/// Gives back an activity whose end was not stored. It runs again, at once or when its lock expires.
+async fn repeat(services: &Services, running: &Shared<Activities>, error: &Error) {
+    tracing::warn!(%error, "an activity was not ended without its worker");
+    if let Err(error) = abandon_locked(services, running, Duration::ZERO, false).await {
+        tracing::debug!(%error, "an activity was not released");
+    }
 }

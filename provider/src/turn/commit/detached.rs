@@ -3,7 +3,8 @@
 //!
 //! duroxide gets an error that it does not retry, and a turn that is no longer its own (duroxide 0.1.32,
 //! `ack_orchestration_with_changes`). The commit goes on as before. So no work is repeated, however large
-//! the turn, and an unknown outcome is decided by the call that knows the write.
+//! the turn, and an unknown outcome is decided by the call that knows the write. The same holds for a commit
+//! that the runtime breaks off when it shuts down.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -32,18 +33,24 @@ pub(crate) async fn commit(services: &Services, token: &str, result: TurnResult)
     let Some((instance, _)) = fetched.filter(|(_, caller)| caller.is_runtime()) else {
         return end(services, &running, result).await;
     };
-    let (cloned, shared) = (services.clone(), running.clone());
     let calls = Arc::new(OnceLock::new());
     let noted = calls.clone();
     let waits = CancellationToken::new();
     let waiting = waits.clone();
-    let mut commit = Box::pin(async move {
-        let mut turn = shared.lock().await;
+    let cloned = services.clone();
+    let mut commit = services.store.tasks.outliving(|left| async move {
+        let mut turn = running.lock().await;
         turn.waits = waiting;
         let tickets = turn.messages.iter().filter_map(|it| it.ticket.as_ref());
         let _first = noted.set(tickets.map(Ticket::stalled).collect::<Vec<_>>());
         drop(turn);
-        end(&cloned, &shared, result).await
+        let ended = end(&cloned, &running, result).await;
+        if let Err(error) = &ended
+            && left.is_cancelled()
+        {
+            repeat(&cloned, &running, error).await;
+        }
+        ended
     });
     let partition = instance.as_str().into();
     let container = services.container();
@@ -63,11 +70,7 @@ pub(crate) async fn commit(services: &Services, token: &str, result: TurnResult)
         instance,
         "a commit goes on without its dispatcher, because its partition is slow or throttles it"
     );
-    services.spawn(|services| async move {
-        if let Err(error) = commit.await {
-            repeat(&services, &running, &error).await;
-        }
-    });
+    drop(commit);
     Err(Error::LockLost(
         "its partition does not answer; the commit goes on without the runtime",
     ))
