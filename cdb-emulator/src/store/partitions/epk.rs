@@ -158,43 +158,50 @@ fn effective_partition_key_v1(components: &[Option<Value>]) -> String {
     hexadecimal(&encoded)
 }
 
-/// Returns the part of a string that counts in version 1. A surrogate pair that the limit divides
-/// becomes one replacement character.
+/// Returns the part of a string that counts in version 1. Of a character in two units whose second one is
+/// over the limit, a replacement character counts, as in .NET, whose strings are UTF-16.
 fn counted_v1(text: &str) -> String {
-    let units: Vec<u16> = text.encode_utf16().take(MOST_V1).collect();
-    String::from_utf16_lossy(&units)
+    let mut counted = String::new();
+    let mut left = MOST_V1;
+    for character in text.chars() {
+        let Some(rest) = left.checked_sub(character.len_utf16()) else {
+            counted.extend((left > 0).then_some(char::REPLACEMENT_CHARACTER));
+            break;
+        };
+        left = rest;
+        counted.push(character);
+    }
+    counted
 }
 
 fn write_text_v1(text: &str, out: &mut Vec<u8>) {
     let text = counted_v1(text);
-    let bytes = text.bytes().take(MOST_V1 + 1);
-    out.extend(bytes.map(|byte| byte.wrapping_add(1)));
-    if text.len() <= MOST_V1 {
-        out.push(0x00);
+    // UTF-8 has no byte 0xFF, so there is no overflow.
+    let successors = text.bytes().map(|byte| byte + 1);
+    if text.len() > MOST_V1 {
+        out.extend(successors.take(MOST_V1 + 1));
+    } else {
+        out.extend(successors.chain([0x00]));
     }
 }
 
-const SIGN: u64 = 1 << 63;
-
-/// Writes a number as its first byte, then seven bits per byte. The lowest bit of a byte says
-/// whether another one follows.
+/// Writes a number so that the order of the bytes is that of the numbers: the highest eight bits, then groups
+/// of seven bits up to the last one that is not zero. The lowest bit of a group's byte says whether another
+/// group follows. Source: .NET's `NumberPartitionKeyComponent`, azure-sdk-for-js `hashing/encoding/number.ts`.
 fn write_number_v1(out: &mut Vec<u8>, number: f64) {
     let bits = number.to_bits();
-    let ordered = if bits < SIGN {
-        bits ^ SIGN
+    let ordered = if number.is_sign_negative() {
+        (!bits).wrapping_add(1)
     } else {
-        bits.wrapping_neg()
+        bits | 1 << 63
     };
-    let [first, ..] = ordered.to_be_bytes();
-    out.extend([0x05, first]);
-    let mut rest = ordered << 8;
-    loop {
-        let [next, ..] = rest.to_be_bytes();
-        rest <<= 7;
-        if rest == 0 {
-            return out.push(next & 0xFE);
-        }
-        out.push(next | 0x01);
+    let [highest, ..] = ordered.to_be_bytes();
+    out.extend([0x05, highest]);
+    let used = 56 - ordered.trailing_zeros().min(56);
+    let groups = used.div_ceil(7).max(1);
+    for group in 1..=groups {
+        let [.., seven] = (ordered >> (56 - 7 * group) & 0x7F).to_be_bytes();
+        out.push(seven << 1 | u8::from(group < groups));
     }
 }
 
