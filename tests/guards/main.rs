@@ -119,14 +119,7 @@ fn search(root: &Path, chosen: &[&Mutant], most: Duration) -> Result<Table, Stri
         site.write(file, text.as_bytes())?;
     }
     let mut programs = Programs::default();
-    let searches: BTreeSet<&Search> = chosen.iter().flat_map(|it| &it.searches).collect();
-    for search in searches {
-        let program = programs.of(&site, search)?;
-        let (found, _) = site.search(search, &program, "", most)?;
-        if found != Found::Nothing {
-            return Err(format!("{} fails without a mutant", search.name()));
-        }
-    }
+    check(&site, chosen, &mut programs, most)?;
     let is_woven = |mutant: &&&Mutant| woven.mutants.contains(&mutant.name);
     let mut table = Table::default();
     for mutant in chosen.iter().filter(is_woven) {
@@ -141,6 +134,34 @@ fn search(root: &Path, chosen: &[&Mutant], most: Duration) -> Result<Table, Stri
         table.add(mutant, try_out(&site, mutant, &mut own, most)?);
     }
     Ok(table)
+}
+
+/// Runs all searches without a mutant.
+///
+/// # Errors
+/// When one finds something: it would find it in each mutant, too.
+fn check(
+    site: &Site,
+    chosen: &[&Mutant],
+    programs: &mut Programs,
+    most: Duration,
+) -> Result<(), String> {
+    let searches: BTreeSet<&Search> = chosen.iter().flat_map(|it| &it.searches).collect();
+    let mut wrong = Vec::new();
+    for search in searches {
+        let program = programs.of(site, search)?;
+        let (found, took) = site.search(search, &program, "", most)?;
+        println!("{}: {:.0} seconds", search.name(), took.as_secs_f64());
+        match found {
+            Found::Nothing => {}
+            Found::Fault => wrong.push(format!("{} fails without a mutant", search.name())),
+            Found::Time => wrong.push(format!("{} needs more than {most:?}", search.name())),
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(wrong.join("\n"))
 }
 
 /// The programs of one source, each built once.
