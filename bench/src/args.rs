@@ -30,7 +30,9 @@ options
   --quick           fewer orchestrations, one run
   --sql             also prints every SQL text and how often it was asked
   --write           writes the result into docs, as a run without --only, --peer and --quick always does
-  --print           never writes";
+  --print           never writes
+
+With CDB_BENCH_STORED=1, ours stores every message before it is consumed (`HandOver::Never`).";
 
 /// A parsed command line.
 #[derive(Clone, Debug)]

@@ -23,13 +23,16 @@ use std::sync::Arc;
 
 use args::{Args, USAGE};
 use cdb_bench_child::{Job, Peer};
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, HandOver, MembershipConfig};
 use duroxide::providers::Provider;
 use postgres::Postgres;
 use report::Report;
 
 /// The database of every measurement.
 pub const DATABASE: &str = "bench";
+
+/// The variable for a measurement in which every message is stored before it is consumed.
+const STORED: &str = "CDB_BENCH_STORED";
 
 /// All commands, in the order of the document.
 const COMMANDS: [&str; 9] = [
@@ -74,6 +77,10 @@ async fn open(job: Job) -> Result<Arc<dyn Provider>, String> {
         database: DATABASE.to_owned(),
         orch_concurrency: job.dispatchers.max(1),
         worker_concurrency: job.dispatchers.max(1),
+        hand_over: match std::env::var_os(STORED) {
+            Some(_) => HandOver::Never,
+            None => HandOver::default(),
+        },
         membership: job.members.then(MembershipConfig::default),
         ..Default::default()
     };

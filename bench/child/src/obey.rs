@@ -140,7 +140,9 @@ async fn run_load(load: &Load, client: &Client, points: &mut Points) -> Result<O
             starts.spawn(async move { start_one(&client, &start).await });
             next += 1;
         }
-        if running.in_flight.is_empty() || time_left().is_zero() {
+        // An orchestration may end before the call that starts it returns.
+        let is_done = running.in_flight.is_empty() && starts.is_empty();
+        if is_done || time_left().is_zero() {
             break;
         }
         let max_wait = Duration::from_secs_f64(load.max_wait).min(time_left());
