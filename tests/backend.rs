@@ -1,7 +1,7 @@
 //! The stores of the suites: an embedded emulator per test, or the account of `COSMOS_ENDPOINT` and
 //! `COSMOS_KEY`. Each test has fresh containers, which are deleted when it ends.
 
-#[path = "../cdb-coordination/tests/backend/account_clock.rs"]
+#[path = "../cdb-coordination/tests/coordination/backend/account_clock.rs"]
 mod account_clock;
 mod audit;
 mod progress;

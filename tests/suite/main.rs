@@ -57,7 +57,7 @@ mod security;
 mod several;
 mod shared_limits;
 mod shutdown;
-#[path = "../../cdb-coordination/tests/silence/partition.rs"]
+#[path = "../../cdb-coordination/tests/coordination/silence/partition.rs"]
 mod silence;
 mod silent_partition;
 mod slow_loads;

@@ -19,7 +19,7 @@ mod predicates;
 mod queries;
 mod query_costs;
 mod read_many;
-#[path = "../../../cdb-coordination/tests/backend/removal.rs"]
+#[path = "../../../cdb-coordination/tests/coordination/backend/removal.rs"]
 mod removal;
 mod search;
 mod search_costs;

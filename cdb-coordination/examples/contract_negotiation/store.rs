@@ -6,7 +6,7 @@ use cdb_client::{ContainerClient, Page};
 use cdb_coordination::{Criteria, LeaseError, LeaseGuard, Leases, Store, StoreError};
 use cdb_model::{Batch, Direction, Document as _, Patch, Query, SortCriterion, Stored, Timestamp};
 
-use crate::negotiation::{
+use super::negotiation::{
     ContractAgreement, ContractNegotiation, ContractNegotiationKey, Dataspace, State,
 };
 

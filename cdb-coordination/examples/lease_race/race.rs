@@ -14,7 +14,7 @@ use cdb_emulator::Emulator;
 use cdb_model::{BulkBatch, Document as _, Lease, Query};
 use tokio::time::Instant;
 
-use crate::worker::{Job, Jobs, Task};
+use super::worker::{Job, Jobs, Task};
 
 /// The number of logical partitions.
 const LANES: u64 = 250;

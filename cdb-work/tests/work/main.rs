@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod attempts;
-#[path = "../../../cdb-coordination/tests/backend/mod.rs"]
+#[path = "../../../cdb-coordination/tests/coordination/backend/mod.rs"]
 mod backend;
 mod events;
 mod faults;
@@ -15,13 +15,13 @@ mod order;
 mod outcomes;
 mod processor;
 mod rebalancing;
-#[path = "../../../cdb-coordination/tests/recorded/mod.rs"]
+#[path = "../../../cdb-coordination/tests/coordination/recorded/mod.rs"]
 mod recorded;
 mod shares;
-#[path = "../../../cdb-coordination/tests/silence/mod.rs"]
+#[path = "../../../cdb-coordination/tests/coordination/silence/mod.rs"]
 mod silence;
 mod silent_partition;
-#[path = "../../../cdb-coordination/tests/skewed/mod.rs"]
+#[path = "../../../cdb-coordination/tests/coordination/skewed/mod.rs"]
 mod skewed;
 mod slow_searches;
 mod strategies;

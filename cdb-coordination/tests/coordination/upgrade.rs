@@ -4,12 +4,10 @@
 //! undelivered message, a message that was delivered and not received, streams, records, dead
 //! letters of both sides, an answer, and a group with two members.
 
-mod backend;
-mod stored_message;
-
 use std::time::Duration;
 
-use backend::Backend;
+use crate::backend::Backend;
+use crate::stored_message::StoredMessage;
 use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{
     DeadLetters, MemberDocument, MemberRecord, Membership, MembershipConfig, Message,
@@ -18,7 +16,6 @@ use cdb_coordination::{
 use cdb_model::{Container, Document, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use stored_message::StoredMessage;
 use tokio::sync::mpsc;
 
 const FORM_1: &str = include_str!("upgrade/form_1.jsonl");

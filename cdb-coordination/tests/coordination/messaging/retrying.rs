@@ -7,7 +7,7 @@ use std::time::Duration;
 use cdb_coordination::{Failed, Messaging, Received, RetryingMessage, Side};
 use tokio::time::sleep;
 
-use crate::house::{House, Note, TestEnv, note_down, send};
+use crate::messaging::house::{House, Note, TestEnv, note_down, send};
 
 /// Waits until `count` messages of a half are retried.
 async fn until_retrying(

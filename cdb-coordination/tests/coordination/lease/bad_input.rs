@@ -5,7 +5,7 @@ use std::time::Duration;
 use cdb_coordination::LeaseError;
 use cdb_model::{Batch, Document, Patch};
 
-use crate::account::{Account, Label, Order, OrderKey, leases, order, stored, with_order};
+use crate::lease::account::{Account, Label, Order, OrderKey, leases, order, stored, with_order};
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_document_cannot_be_leased_or_broken() {
@@ -51,7 +51,7 @@ async fn a_recreated_document_is_not_leased_by_the_former_holder() {
 #[tokio::test(start_paused = true)]
 async fn an_operation_on_another_document_or_version_is_refused_unsent() {
     let (account, shop, order) = with_order().await;
-    let other = crate::account::order("ann", 2);
+    let other = crate::lease::account::order("ann", 2);
     shop.run(other.create()).await.unwrap();
     let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
     let first = guard.stored().clone();

@@ -16,7 +16,7 @@ use cdb_emulator::{Effect, Fault, OperationKind, UniqueKeyAnswer};
 use cdb_model::{Container, Document, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::house::{House, Note, TestEnv, send};
+use crate::messaging::house::{House, Note, TestEnv, send};
 
 /// A container whose unique key the model of its messages does not know.
 #[derive(Document, Serialize, Deserialize)]

@@ -1,12 +1,10 @@
 //! Repeated requests from outside: one effect, and the first answer.
 
-mod backend;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use backend::Backend;
+use crate::backend::Backend;
 use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{Message, MessageDocument, Messaging, OutboxError, Received};
 use cdb_emulator::{Effect, Fault, OperationKind};

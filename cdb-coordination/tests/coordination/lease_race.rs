@@ -1,15 +1,14 @@
 //! A short form of the example `lease_race`: processes compete for the same documents, and half of
 //! them are killed.
 
-mod child;
-#[path = "../examples/lease_race/race.rs"]
+#[path = "../../examples/lease_race/race.rs"]
 mod race;
-#[path = "../examples/lease_race/worker.rs"]
+#[path = "../../examples/lease_race/worker.rs"]
 mod worker;
 
 use std::time::Duration;
 
-use child::process;
+use crate::child::process;
 use race::{Outcome, Race};
 use worker::Task;
 
@@ -23,7 +22,7 @@ async fn one_of_the_processes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_document_is_leased_once_and_none_is_lost_with_its_holder() {
     let race = Race::start(300, Duration::from_secs(3600)).await.unwrap();
-    let undisturbed = race.run(1, 4, 0, process).await.unwrap();
+    let undisturbed = race.run(1, 4, 0, || process("lease_race")).await.unwrap();
     undisturbed.judge(300).unwrap();
     assert_eq!(
         undisturbed.leases,
@@ -34,6 +33,6 @@ async fn every_document_is_leased_once_and_none_is_lost_with_its_holder() {
     // The survivors wait for the leases of killed processes. The lease is longer than a machine
     // stands still.
     let race = Race::start(300, Duration::from_secs(20)).await.unwrap();
-    let disturbed = race.run(1, 4, 2, process).await.unwrap();
+    let disturbed = race.run(1, 4, 2, || process("lease_race")).await.unwrap();
     disturbed.judge(300).unwrap();
 }

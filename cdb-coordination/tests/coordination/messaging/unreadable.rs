@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::backend::Backend;
-use crate::house::place_of;
+use crate::messaging::house::place_of;
 use crate::stored_message::{StoredMessage, StoredMessageKey};
 
 /// A received note.

@@ -17,7 +17,7 @@ use cdb_model::{
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 
-use crate::account::{Account, Guard, Order, leases, order};
+use crate::lease::account::{Account, Guard, Order, leases, order};
 use crate::recorded::Recorded;
 
 fn open() -> Filter<Order> {

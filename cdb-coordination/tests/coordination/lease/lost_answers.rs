@@ -8,7 +8,7 @@ use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_model::{Batch, Document, Patch, Query};
 use futures::future::join_all;
 
-use crate::account::{Account, Label, Order, Shop, leases, order, stored, with_order};
+use crate::lease::account::{Account, Label, Order, Shop, leases, order, stored, with_order};
 
 /// Of ten requests one answer is lost, one request is lost, and one fails after its effect.
 fn faults() -> [Fault; 3] {

@@ -1,13 +1,7 @@
 //! Change-feed processors on the emulator, in simulated time.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-#[path = "../backend/mod.rs"]
-mod backend;
 mod failures;
 mod plant;
-#[path = "../recorded/mod.rs"]
-mod recorded;
 mod versions;
 
 use std::collections::BTreeMap;

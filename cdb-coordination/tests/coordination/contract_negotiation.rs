@@ -1,16 +1,13 @@
 //! The guarantees of the store in the example `contract_negotiation`.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod backend;
-#[path = "../examples/contract_negotiation/negotiation.rs"]
+#[path = "../../examples/contract_negotiation/negotiation.rs"]
 mod negotiation;
-#[path = "../examples/contract_negotiation/store.rs"]
+#[path = "../../examples/contract_negotiation/store.rs"]
 mod store;
 
 use std::time::Duration;
 
-use backend::Backend;
+use crate::backend::Backend;
 use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{Criteria, LeaseError};
 use cdb_model::{Criterion, Direction, Operator, SortCriterion};

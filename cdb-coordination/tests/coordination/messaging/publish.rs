@@ -10,7 +10,7 @@ use cdb_model::{Document, Stored, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::house::{House, Note, Noted, NotedKey, TestEnv, note_down};
+use crate::messaging::house::{House, Note, Noted, NotedKey, TestEnv, note_down};
 
 async fn publish(messaging: &Messaging<House>, number: u32) -> usize {
     let mut batch = messaging.batch("ann");

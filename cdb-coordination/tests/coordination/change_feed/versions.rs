@@ -10,7 +10,7 @@ use cdb_coordination::{ChangeProcessor, versions_progress};
 use cdb_model::{Document as _, DocumentKey as _};
 use tokio::time::sleep;
 
-use crate::plant::{IsDead, PROCESSOR, Plant, ReadingKey, Site, config, reading};
+use crate::change_feed::plant::{IsDead, PROCESSOR, Plant, ReadingKey, Site, config, reading};
 
 /// A change as its handler saw it: the value that was written, `None` for a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,24 +1,22 @@
 //! The shop of the example: its process is killed before each of its requests, and each answer is
 //! lost. Money, stock and orders agree in the end, and each order takes effect once.
 
-mod backend;
-mod child;
-#[path = "../examples/order_payment_stock/killed.rs"]
+#[path = "../../examples/order_payment_stock/killed.rs"]
 mod killed;
-#[path = "../examples/order_payment_stock/process.rs"]
+#[path = "../../examples/order_payment_stock/process.rs"]
 mod process;
-#[path = "../examples/order_payment_stock/shop.rs"]
+#[path = "../../examples/order_payment_stock/shop.rs"]
 mod shop;
-#[path = "../examples/order_payment_stock/trial.rs"]
+#[path = "../../examples/order_payment_stock/trial.rs"]
 mod trial;
 
 use std::time::Duration;
 
-use backend::Backend;
+use crate::backend::Backend;
 use cdb_emulator::{Effect, Fault};
 use futures::stream::{self, StreamExt as _};
 
-use child::process;
+use crate::child::process;
 use killed::{Killed, Task};
 use process::{Account, Process};
 use trial::{Trial, place_orders};
@@ -141,7 +139,7 @@ async fn one_of_the_processes() {
 async fn a_process_may_be_killed_by_a_signal() {
     let backend = Backend::start(1, None).await;
     let account = |granted| account(&backend, &format!("killed-after-{granted}"));
-    let killed = Killed::at_every(5, account, process).await;
+    let killed = Killed::at_every(5, account, || process("order_payment_stock")).await;
     let killed = killed.expect("all agree");
     assert!(killed.steps >= 20, "{}\n{killed}", Killed::HEADER);
 }

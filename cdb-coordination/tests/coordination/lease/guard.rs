@@ -5,7 +5,7 @@ use std::time::Duration;
 use cdb_coordination::LeaseError;
 use cdb_model::{Batch, Document, Patch};
 
-use crate::account::{Account, Guard, Label, Order, leases, order, stored, with_order};
+use crate::lease::account::{Account, Guard, Label, Order, leases, order, stored, with_order};
 
 async fn held(account: &Account) -> (Order, Guard) {
     let shop = account.shop().await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cdb_model::{Batch, Document, Leasable, Patch};
 
-use crate::account::{Account, Order, leases, order, stored, with_order};
+use crate::lease::account::{Account, Order, leases, order, stored, with_order};
 
 #[tokio::test(start_paused = true)]
 async fn one_process_holds_a_document_and_the_others_get_its_name() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cdb_model::Document;
 
-use crate::account::{leases, with_order};
+use crate::lease::account::{leases, with_order};
 use crate::recorded::Recorded;
 
 #[tokio::test(start_paused = true)]

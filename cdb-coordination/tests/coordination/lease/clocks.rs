@@ -6,7 +6,7 @@ use std::time::Duration;
 use cdb_client::ContainerClient;
 use cdb_model::{Document, Patch};
 
-use crate::account::{Account, Order, Shop, leases, order, stored};
+use crate::lease::account::{Account, Order, Shop, leases, order, stored};
 use crate::skewed::Skewed;
 
 /// A client that is ten seconds ahead, and a client that is ten seconds behind.

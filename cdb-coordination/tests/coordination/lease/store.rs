@@ -7,7 +7,7 @@ use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::account::{Account, Order, Shop, order};
+use crate::lease::account::{Account, Order, Shop, order};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -11,7 +11,7 @@ use cdb_coordination::{
 };
 use tokio::time::{Instant, sleep};
 
-use crate::plant::{IsDead, Network, PROCESSOR, Site, config, note, reading};
+use crate::change_feed::plant::{IsDead, Network, PROCESSOR, Site, config, note, reading};
 use crate::recorded::Recorded;
 
 /// A member whose handler works for some seconds.

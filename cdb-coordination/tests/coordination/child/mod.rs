@@ -2,12 +2,12 @@
 
 use std::process::Command;
 
-/// This program, which runs only its ignored test `one_of_the_processes`.
-pub(crate) fn process() -> Command {
+/// This program, which runs only the ignored test `one_of_the_processes` of a module.
+pub(crate) fn process(module: &str) -> Command {
     let program = std::env::current_exe().expect("this program");
     let mut command = Command::new(program);
     command.args([
-        "one_of_the_processes",
+        &format!("{module}::one_of_the_processes"),
         "--exact",
         "--ignored",
         "--nocapture",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cdb_coordination::{Messaging, OutboxBatch, Received};
 use cdb_model::Timestamp;
 
-use crate::house::{House, Note, TestEnv};
+use crate::messaging::house::{House, Note, TestEnv};
 
 #[tokio::test(start_paused = true)]
 async fn a_message_is_received_by_the_handler_that_its_sender_has_named() {

@@ -13,7 +13,7 @@ use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::Query;
 use tokio::sync::Semaphore;
 
-use crate::house::{House, Note, TestEnv, note_down, place_of, send};
+use crate::messaging::house::{House, Note, TestEnv, note_down, place_of, send};
 
 /// Waits until this many notes are recorded.
 async fn until_noted(env: &TestEnv, count: usize) {

@@ -8,7 +8,7 @@ use cdb_client::PhysicalPartitionId;
 use cdb_coordination::{Messaging, MessagingConfig, OutboxBatch, Received};
 use cdb_model::PartitionKey;
 
-use crate::house::{House, Note, TestEnv, note_down, send};
+use crate::messaging::house::{House, Note, TestEnv, note_down, send};
 use crate::silence::{Silence, Silent, is_query};
 
 const SECOND: Duration = Duration::from_secs(1);
