@@ -6,7 +6,7 @@ use clap::Command;
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "policy print",
-        &["policy print", "policy print --format bicep"],
+        &["policy print", "policy print --definition"],
     ),
     (
         "policy diff",

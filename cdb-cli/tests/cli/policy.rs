@@ -2,7 +2,9 @@
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerChange;
-use cdb_model::{Container, Document as _, IncludedPath, IndexingPolicy, Query};
+use cdb_model::{
+    Container, ContainerDefinition, Document as _, IncludedPath, IndexingPolicy, Query,
+};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
@@ -44,17 +46,14 @@ async fn set(account: &Account, policy: IndexingPolicy) {
 }
 
 #[tokio::test]
-async fn a_policy_is_printed_in_three_formats() {
-    for format in ["json", "bicep", "terraform"] {
-        let run = run(
-            &Cli::<Shop>::new("duroxide"),
-            &["policy", "print", "--format", format],
-            &["--container", "shop"],
-        )
-        .await;
-        assert_eq!(run.exit, Exit::Ok);
-        run.is(&format!("policy-print-{format}"));
-    }
+async fn a_policy_is_printed_alone_and_with_the_definition_of_its_container() {
+    let shop = Cli::<Shop>::new("duroxide");
+    let printed = run(&shop, &["policy", "print"], &[]).await;
+    printed.is("policy-print");
+    let whole = run(&shop, &["policy", "print", "--definition"], &[]).await;
+    whole.is("policy-print-definition");
+    let read: ContainerDefinition = serde_json::from_str(&whole.out).expect("a definition");
+    assert_eq!(read, Shop::definition());
 }
 
 #[tokio::test]
@@ -188,18 +187,6 @@ async fn a_missing_container_is_created_with_create() {
     created.prints("was created for Shop");
     let again = account.run(&shop(), "policy apply --create").await;
     assert!(!again.out.contains("created"), "{again:?}");
-}
-
-#[tokio::test]
-async fn a_format_other_than_json_is_rejected_with_json() {
-    for (format, exit) in [
-        ("bicep", Exit::Usage),
-        ("terraform", Exit::Usage),
-        ("json", Exit::Ok),
-    ] {
-        let run = cdb(&["policy", "print", "--json", "--format", format]).await;
-        assert_eq!(run.exit, exit, "{run:?}");
-    }
 }
 
 #[tokio::test]

@@ -3,7 +3,6 @@
 
 mod apply;
 mod comparison;
-mod format;
 mod removal;
 
 use std::path::PathBuf;
@@ -12,7 +11,6 @@ use clap::{Args, Subcommand};
 
 use self::apply::{Apply, ApplyOptions};
 use self::comparison::Comparison;
-use self::format::Format;
 use crate::connection::Connection;
 use crate::exit::{Exit, Failure, remedy};
 use crate::model::{Model, unknown_indexes};
@@ -28,18 +26,10 @@ pub(crate) struct PolicyArgs {
 enum PolicyCommand {
     /// Print the model's policy, for review or for infrastructure as code
     Print {
-        /// Output format
-        #[arg(long, value_enum, default_value_t = Format::Json)]
-        format: Format,
-        /// The name of the container in the output
-        #[arg(
-            long,
-            value_name = "NAME",
-            env = "COSMOS_CONTAINER",
-            hide_env_values = true,
-            default_value = ""
-        )]
-        container: String,
+        /// The whole definition of the container, as Bicep's loadJsonContent and Terraform's jsondecode
+        /// read it: also partition key, unique keys, time to live, computed properties
+        #[arg(long)]
+        definition: bool,
     },
     /// Show the differences to the live container and the cost of each change; exit code 1 if there
     /// are any
@@ -87,13 +77,14 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
     match &args.command {
-        PolicyCommand::Print { format, container } => {
-            if console.json && *format != Format::Json {
-                return Err(Failure::usage(
-                    "--json requires --format json; the other formats are not JSON",
-                ));
-            }
-            console.text(&format.write(container, &model.definition))?;
+        PolicyCommand::Print { definition } => {
+            let text = if *definition {
+                // Strings, numbers and enums always serialize.
+                serde_json::to_string_pretty(&model.definition).unwrap_or_default()
+            } else {
+                model.definition.indexing_policy.to_json_pretty()
+            };
+            console.text(&text)?;
             Ok(Exit::Ok)
         }
         PolicyCommand::Diff { compared } => {
