@@ -7,7 +7,8 @@ use std::{error::Error, time::Duration};
 
 use cdb_provider::client::{ConnectionString, ContainerClient};
 use cdb_provider::coordination::{Criteria, LeaseError, LeaseGuard, Leases};
-use cdb_provider::model::{Batch, Container, Document, Lease, Patch, Query, Scalar};
+use cdb_provider::model::operation::Lease;
+use cdb_provider::model::{Batch, Container, Document, Patch, Query, Scalar};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, PartialEq, Scalar, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use cdb_client::{ContainerClient, CosmosClient, MasterKey, SimulatedTime, Transport};
 use cdb_provider::documents::Durable;
-use cdb_provider::model::Extends;
+use cdb_provider::model::container::Extends;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::providers::ProviderError;
 

@@ -13,7 +13,8 @@ use std::time::Duration;
 use backend::Backend;
 use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{Criteria, LeaseError};
-use cdb_model::{Criterion, Direction, Operator, SortCriterion};
+use cdb_model::query::{Criterion, Operator, SortCriterion};
+use cdb_model::shape::Direction;
 
 use negotiation::{ContractAgreementKey, ContractNegotiation, Dataspace, State};
 use store::NegotiationStore;

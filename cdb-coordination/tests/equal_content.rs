@@ -13,7 +13,8 @@ use cdb_client::{
 };
 use cdb_coordination::{Store, StoreError};
 use cdb_emulator::{Effect, Emulator, Fault};
-use cdb_model::{Address, Container, Document, ETag};
+use cdb_model::document::Address;
+use cdb_model::{Container, Document, ETag};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 

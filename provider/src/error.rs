@@ -1,7 +1,8 @@
 //! The error type of this crate, which decides which failures are retryable.
 
 use cdb_coordination::Fenced;
-use cdb_model::{BatchError, IdError};
+use cdb_model::operation::BatchError;
+use cdb_model::value::IdError;
 use duroxide::providers::ProviderError;
 
 /// The operations that open a container. A wrong key stays wrong, so its error is permanent there.

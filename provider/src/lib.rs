@@ -84,9 +84,12 @@ pub mod prelude {
         ChangeProcessor, Failed, LeaseError, Leases, Message, MessageDocument, Messaging,
         OutboxBatch, Received,
     };
+    pub use cdb_model::operation::{BulkBatch, Lease};
+    pub use cdb_model::stored::UnknownFields;
+    pub use cdb_model::value::SortableText;
     pub use cdb_model::{
-        Batch, BulkBatch, Container, Document, DocumentKey, Lease, PartitionKeyFields, Patch,
-        Projection, Query, Scalar, SortableText, Stored, Timestamp, UnknownFields, sql,
+        Batch, Container, Document, DocumentKey, PartitionKeyFields, Patch, Projection, Query,
+        Scalar, Stored, Timestamp, sql,
     };
 
     pub use cdb_derive::SearchAttributes;

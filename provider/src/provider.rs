@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use cdb_client::{Bootstrap, BootstrapConfig, ContainerClient, OnDifference};
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
-use cdb_model::{Extends, Stored};
+use cdb_model::Stored;
+use cdb_model::container::Extends;
 use duroxide::Event;
 use duroxide::providers::ProviderError;
 use tokio::time::Instant;

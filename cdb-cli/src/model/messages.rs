@@ -10,10 +10,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cdb_client::{Continuation, DatabaseClient, Error, Page};
-use cdb_model::{
-    Container, ContainerDefinition, DecodeError, DefaultTtl, Document, DocumentShape,
-    IndexingPolicy, MemberOf, PartitionKey, decode,
-};
+use cdb_model::container::{ContainerDefinition, DefaultTtl, MemberOf};
+use cdb_model::document::DecodeError;
+use cdb_model::policy::IndexingPolicy;
+use cdb_model::shape::DocumentShape;
+use cdb_model::stored::decode;
+use cdb_model::{Container, Document, PartitionKey};
 use cdb_provider::coordination::{
     DeadLetter, DeadLetters, MessageDocument, MessagingConfig, OutboxError, Retrying,
     RetryingMessage, Side,

@@ -2,7 +2,8 @@
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerChange;
-use cdb_model::{Container, Document, IndexingPolicy, Patch};
+use cdb_model::policy::IndexingPolicy;
+use cdb_model::{Container, Document, Patch};
 use cdb_provider::documents::{Durable, Instance, InstanceKey, OrchestratorItem, Status};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,8 @@
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerChange;
-use cdb_model::{Container, Document as _, IncludedPath, IndexingPolicy, Query};
+use cdb_model::policy::{IncludedPath, IndexingPolicy};
+use cdb_model::{Container, Document as _, Query};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 

@@ -1,7 +1,8 @@
 //! What a container needs of its account: one region for writes, session tokens that count, and a
 //! gateway that reads the latest committed state when asked to.
 
-use cdb_model::{Container, PartitionKey, PartitionKeyValue};
+use cdb_model::value::PartitionKeyValue;
+use cdb_model::{Container, PartitionKey};
 use http::Method;
 
 use crate::container::handle::ContainerClient;

@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_model::{Container, Extends, PartitionKey, Timestamp};
+use cdb_model::container::Extends;
+use cdb_model::{Container, PartitionKey, Timestamp};
 use derive_where::derive_where;
 
 use crate::container::answering::REFUSED;

@@ -1,7 +1,8 @@
 //! Rewrites documents of older versions in the version of their type.
 
 use bytes::Bytes;
-use cdb_model::{Container, Upgraded, upgrade};
+use cdb_model::Container;
+use cdb_model::stored::{Upgraded, upgrade};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 

@@ -1,9 +1,11 @@
 //! Reads of one document, requests for one, and what a write returns.
 
-use cdb_model::{
-    Address, Container, ETag, ItemId, KnownPartition, MemberOf, PartitionKey, Stored, Target,
-    WriteMark, decode,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::{Address, KnownPartition, WriteMark};
+use cdb_model::operation::Target;
+use cdb_model::stored::decode;
+use cdb_model::value::ItemId;
+use cdb_model::{Container, ETag, PartitionKey, Stored};
 use http::Method;
 
 use crate::container::handle::ContainerClient;

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use cdb_model::{Container, ContainerDefinition};
+use cdb_model::Container;
+use cdb_model::container::ContainerDefinition;
 
 use crate::client::CosmosClient;
 use crate::container::ContainerClient;

@@ -5,9 +5,9 @@
 //! the version that was read: a concurrent change by an administrator is read and kept, not
 //! overwritten.
 
-use cdb_model::{
-    ComputedProperty, ContainerDefinition, ETag, FullTextPath, IndexingPolicy, VectorEmbedding,
-};
+use cdb_model::ETag;
+use cdb_model::container::ContainerDefinition;
+use cdb_model::policy::{ComputedProperty, FullTextPath, IndexingPolicy, VectorEmbedding};
 use http::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -39,7 +39,7 @@ pub struct ContainerChange {
     /// there at the time of the change, nothing changes.
     pub expected_policy: Option<IndexingPolicy>,
     /// The new default time to live, in the form of
-    /// [`ContainerDefinition::default_ttl`](cdb_model::ContainerDefinition). Documents older than
+    /// [`ContainerDefinition::default_ttl`](cdb_model::container::ContainerDefinition). Documents older than
     /// that expire at once.
     pub default_ttl: Option<Option<i64>>,
     /// Computed properties to add, or to replace by name. Others stay.
@@ -280,7 +280,7 @@ fn object(value: &impl Serialize) -> Result<Map<String, Value>> {
 
 #[cfg(test)]
 mod tests {
-    use cdb_model::{IncludedPath, IndexingMode, PolicyDifference};
+    use cdb_model::policy::{IncludedPath, IndexingMode, PolicyDifference};
     use serde_json::json;
 
     use super::*;

@@ -3,7 +3,8 @@
 //! These share a small budget of the account (protocol.md 3), so data operations must not depend on
 //! them.
 
-use cdb_model::{Container, ContainerDefinition};
+use cdb_model::Container;
+use cdb_model::container::ContainerDefinition;
 use http::Method;
 use serde::Serialize;
 

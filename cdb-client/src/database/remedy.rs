@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use cdb_model::{Container, ContainerDefinition};
+use cdb_model::Container;
+use cdb_model::container::ContainerDefinition;
 
 use crate::database::DatabaseClient;
 use crate::error::{Error, ErrorKind, Status};

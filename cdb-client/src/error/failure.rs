@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use cdb_model::KeyTooLong;
+use cdb_model::value::KeyTooLong;
 
 use crate::error::{OperationKind, Status};
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use cdb_model::{Container, ETag, MemberOf, Stored, decode};
+use cdb_model::container::MemberOf;
+use cdb_model::stored::decode;
+use cdb_model::{Container, ETag, Stored};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

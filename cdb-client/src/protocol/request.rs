@@ -1,7 +1,8 @@
 //! A request before it is sent: operation, resource, headers, body, and whether it may be repeated.
 
 use bytes::Bytes;
-use cdb_model::{AnyPartitionKey, ETag, PartitionKey};
+use cdb_model::value::AnyPartitionKey;
+use cdb_model::{ETag, PartitionKey};
 use http::header::{CONTENT_TYPE, IF_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 

@@ -1,7 +1,8 @@
 //! Computed properties, and searches by vectors and words, compared with an exhaustive search.
 
 use cdb_client::ContainerClient;
-use cdb_model::{Container, Document, Hit, Query, Rank};
+use cdb_model::query::search::{Hit, Rank};
+use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;

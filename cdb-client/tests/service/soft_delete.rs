@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use cdb_client::{ContainerClient, FeedStart};
-use cdb_model::{Batch, BulkBatch, Container, Document, Patch, Projection, Query, Timestamp};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Batch, Container, Document, Patch, Projection, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_coordination::{ChangeFeedState, feed_progress};
 use cdb_emulator::Emulator;
-use cdb_model::{BulkBatch, Document as _};
+use cdb_model::Document as _;
+use cdb_model::operation::BulkBatch;
 
 use handled::{Handled, now};
 use worker::{Meter, PROCESSOR, Reading, Task};

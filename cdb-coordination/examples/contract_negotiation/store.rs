@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use cdb_client::{ContainerClient, Page};
 use cdb_coordination::{Criteria, LeaseError, LeaseGuard, Leases, Store, StoreError};
-use cdb_model::{Batch, Direction, Document as _, Patch, Query, SortCriterion, Stored, Timestamp};
+use cdb_model::query::SortCriterion;
+use cdb_model::shape::Direction;
+use cdb_model::{Batch, Document as _, Patch, Query, Stored, Timestamp};
 
 use crate::negotiation::{
     ContractAgreement, ContractNegotiation, ContractNegotiationKey, Dataspace, State,

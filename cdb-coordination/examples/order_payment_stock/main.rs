@@ -16,7 +16,8 @@ use std::time::Duration;
 use cdb_client::{Bootstrap, ConnectionString, ContainerClient, MasterKey};
 use cdb_coordination::OutboxError;
 use cdb_emulator::Emulator;
-use cdb_model::{Document as _, QueriedIn, Query};
+use cdb_model::query::QueriedIn;
+use cdb_model::{Document as _, Query};
 
 mod killed;
 mod process;

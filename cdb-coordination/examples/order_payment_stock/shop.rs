@@ -245,7 +245,7 @@ async fn settle(
     mut batch: OutboxBatch<Shop>,
 ) -> Handled<Shop> {
     let place = match batch.partition().values() {
-        [cdb_model::PartitionKeyValue::String(place)] => place.clone(),
+        [cdb_model::value::PartitionKeyValue::String(place)] => place.clone(),
         _ => return Err(Failed::permanently("this is not the partition of an order")),
     };
     let Some(mut order) = shop.read(&OrderKey::new(place)).await? else {

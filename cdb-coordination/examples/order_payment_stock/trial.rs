@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerClient, MasterKey};
 use cdb_coordination::{DeadLetters, MessagingConfig, OutboxError};
-use cdb_model::{Document as _, QueriedIn, Query};
+use cdb_model::query::QueriedIn;
+use cdb_model::{Document as _, Query};
 
 use super::process::{Account, Process};
 use super::shop::{self, Order, Payment, Reservation, Shop, State, Stock};

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cdb_client::{ChangeRow, ContainerClient};
-use cdb_model::{Container, Document as _, ItemId, Stored};
+use cdb_model::value::ItemId;
+use cdb_model::{Container, Document as _, Stored};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

@@ -1,7 +1,8 @@
 //! The documents of change-feed processors, in a container of their own.
 
 use cdb_client::{FeedCursor, FeedStart};
-use cdb_model::{Container, Document, Lease, Timestamp};
+use cdb_model::operation::Lease;
+use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::membership::{MemberDocument, MemberRecord};

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use cdb_client::Error;
-use cdb_model::{Container, Document as _, MemberOf, Patch, Stored, Timestamp};
+use cdb_model::container::MemberOf;
+use cdb_model::{Container, Document as _, Patch, Stored, Timestamp};
 use tokio::time::{sleep, timeout};
 
 use super::inner::Inner;

@@ -4,7 +4,9 @@
 //! before the number read answers, and ignore this one.
 
 use cdb_client::{ContainerClient, Error, within_deadline};
-use cdb_model::{Container, Document as _, MemberOf, PartitionKey, PartitionKeyValue};
+use cdb_model::container::MemberOf;
+use cdb_model::value::PartitionKeyValue;
+use cdb_model::{Container, Document as _, PartitionKey};
 use serde::{Deserialize, Serialize};
 
 use super::inner::Inner;

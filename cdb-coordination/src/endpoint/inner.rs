@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
 use cdb_client::{ContainerClient, SharedCall};
-use cdb_model::{Container, MemberOf, Stored};
+use cdb_model::container::MemberOf;
+use cdb_model::{Container, Stored};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

@@ -1,10 +1,9 @@
 //! Receives one message: claims it, runs its handler, and commits the effect with the receipt.
 
 use cdb_client::{BatchOutcome, Error};
-use cdb_model::{
-    Batch, BatchError, Container, Document as _, DocumentKey as _, MemberOf, OperationIndex,
-    Stored, Timestamp,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::{BatchError, OperationIndex};
+use cdb_model::{Batch, Container, Document as _, DocumentKey as _, Stored, Timestamp};
 
 use super::claim::{Claimed, Renewal};
 use super::inner::Inner;

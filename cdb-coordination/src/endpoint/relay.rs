@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cdb_client::Error;
-use cdb_model::{
-    Batch, BulkBatch, Container, Document as _, MemberOf, OperationIndex, Query, Stored, Timestamp,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::{BulkBatch, OperationIndex};
+use cdb_model::{Batch, Container, Document as _, Query, Stored, Timestamp};
 use futures::future::{join, join_all};
 
 use super::inner::Inner;
@@ -280,7 +280,7 @@ where
         message: &Stored<MessageDocument<C>>,
         outgoing: &Outgoing,
         failure: &Undelivered,
-    ) -> Result<Batch<C>, cdb_model::BatchError> {
+    ) -> Result<Batch<C>, cdb_model::operation::BatchError> {
         let now = self.container.now();
         let partition = message.document.partition();
         let mut tries = outgoing.tries.clone();

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, within_deadline};
-use cdb_model::{
-    Address, Container, KnownPartition, Leasable, Lease, MemberOf, Patch, Stored, Target,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::{Address, KnownPartition};
+use cdb_model::operation::{Leasable, Lease, Target};
+use cdb_model::{Container, Patch, Stored};
 use derive_where::derive_where;
 use tokio::time::Instant;
 
@@ -30,7 +31,8 @@ const ATTEMPTS: u32 = 8;
 ///
 /// ```no_run
 /// # use cdb_coordination::{LeaseError, Leases};
-/// # use cdb_model::{Container, Document, Lease, Patch, Query};
+/// # use cdb_model::operation::Lease;
+/// # use cdb_model::{Container, Document, Patch, Query};
 /// # use serde::{Deserialize, Serialize};
 /// #[derive(Document, Serialize, Deserialize)]
 /// #[document(type = "order", id = "{customer}:{number}")]

@@ -8,9 +8,11 @@
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{
-    Address, Batch, Container, ETag, Leasable, Lease, MemberOf, Patch, Stored, Target as _, is_same,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::Address;
+use cdb_model::operation::{Leasable, Lease, Target as _};
+use cdb_model::stored::is_same;
+use cdb_model::{Batch, Container, ETag, Patch, Stored};
 use tokio::time::Instant;
 
 use super::error::LeaseError;

@@ -130,7 +130,8 @@ pub enum Fenced<A> {
 /// ```
 /// use cdb_client::{ContainerClient, Error};
 /// use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
-/// use cdb_model::{Document as _, ETag, Stored, WriteMark};
+/// use cdb_model::document::WriteMark;
+/// use cdb_model::{Document as _, ETag, Stored};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, Shop, order};
 ///

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use cdb_model::{Container, Leasable, MemberOf, Patch, Stored};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::Leasable;
+use cdb_model::{Container, Patch, Stored};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 

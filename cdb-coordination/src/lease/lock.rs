@@ -4,10 +4,12 @@
 //!
 //! The caller's document type stores the two values: [`Lockable`] reads them, and the caller's
 //! patch writes them. So documents with other lock fields (`lockToken`, `lockedUntil`) are locked
-//! by the same code as documents with a [`Lease`](cdb_model::Lease).
+//! by the same code as documents with a [`Lease`](cdb_model::operation::Lease).
 
 use cdb_client::{ContainerClient, Error, with_own_deadline};
-use cdb_model::{Container, Document, ETag, Leasable, MemberOf, Patch, Stored, Timestamp};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::Leasable;
+use cdb_model::{Container, Document, ETag, Patch, Stored, Timestamp};
 
 /// A document that one process at a time may own.
 ///
@@ -79,7 +81,8 @@ pub(super) fn fresh_mark() -> String {
 /// ```
 /// use std::time::Duration;
 /// use cdb_coordination::lock;
-/// use cdb_model::{Document as _, Leasable, Patch};
+/// use cdb_model::operation::Leasable;
+/// use cdb_model::{Document as _, Patch};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, order};
 /// # shop::with_shop(async |shop| {
@@ -179,7 +182,8 @@ pub enum Kept<D> {
 /// ```
 /// use std::time::Duration;
 /// use cdb_coordination::{Kept, keep};
-/// use cdb_model::{Document as _, Leasable, Patch};
+/// use cdb_model::operation::Leasable;
+/// use cdb_model::{Document as _, Patch};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, order};
 /// # shop::with_shop(async |shop| {

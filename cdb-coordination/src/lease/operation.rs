@@ -1,6 +1,7 @@
 //! The operations that a guard executes under its lease.
 
-use cdb_model::{Address, Batch, Delete, Document, KnownPartition, Patch, Replace};
+use cdb_model::document::{Address, Delete, KnownPartition, Replace};
+use cdb_model::{Batch, Document, Patch};
 
 use super::error::LeaseError;
 

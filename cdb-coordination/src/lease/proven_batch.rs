@@ -2,7 +2,10 @@
 //! token that it writes.
 
 use cdb_client::{BatchOutcome, ContainerClient, Error};
-use cdb_model::{Batch, Container, KnownPartition, MemberOf, Target};
+use cdb_model::container::MemberOf;
+use cdb_model::document::KnownPartition;
+use cdb_model::operation::Target;
+use cdb_model::{Batch, Container};
 
 use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 

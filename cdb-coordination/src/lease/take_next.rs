@@ -7,7 +7,11 @@
 //! to the oldest documents step by step.
 
 use cdb_client::{Error, OperationResult, PhysicalPartitionId, time_left, within_deadline};
-use cdb_model::{BulkBatch, Container, Fetch, Leasable, MemberOf, QueriedIn, Query, Scope, Stored};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::{BulkBatch, Leasable};
+use cdb_model::query::QueriedIn;
+use cdb_model::query::statement::{Fetch, Scope};
+use cdb_model::{Container, Query, Stored};
 use futures::future::join_all;
 use uuid::Uuid;
 

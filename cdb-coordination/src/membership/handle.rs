@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use cdb_client::ContainerClient;
-use cdb_model::{Container, MemberOf};
+use cdb_model::Container;
+use cdb_model::container::MemberOf;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 

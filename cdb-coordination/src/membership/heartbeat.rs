@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Container, MemberOf};
+use cdb_model::Container;
+use cdb_model::container::MemberOf;
 use metrics::{counter, gauge};
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;

@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use cdb_client::{ContainerClient, CosmosClient, SharedCall};
-use cdb_model::{
-    Container, DocumentKey as _, ETag, MemberOf, OperationIndex, Partition as _, PartitionKey,
-    Stored,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::Partition as _;
+use cdb_model::operation::OperationIndex;
+use cdb_model::{Container, DocumentKey as _, ETag, PartitionKey, Stored};
 use derive_where::derive_where;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;

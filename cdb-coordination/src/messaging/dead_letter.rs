@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Continuation, Error, ErrorKind, Page};
-use cdb_model::{
-    Batch, Container, Document as _, MemberOf, PartitionKey, Query, Stored, Timestamp, Unreadable,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::stored::Unreadable;
+use cdb_model::{Batch, Container, Document as _, PartitionKey, Query, Stored, Timestamp};
 
 use super::unreadable::{Partial, read_again};
 use crate::endpoint::{MessagingConfig, agree_on_form};

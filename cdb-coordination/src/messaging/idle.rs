@@ -1,7 +1,8 @@
 //! Waiting until all messages are handled.
 
 use cdb_client::Error;
-use cdb_model::{Container, MemberOf, Query};
+use cdb_model::container::MemberOf;
+use cdb_model::{Container, Query};
 
 use super::builder::Messaging;
 use crate::endpoint::Inner;

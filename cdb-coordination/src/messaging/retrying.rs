@@ -1,7 +1,9 @@
 //! The messages that failed and are retried, before they are delivered, received or dead-lettered.
 
 use cdb_client::{ContainerClient, Continuation, Error, Page};
-use cdb_model::{Container, Filter, MemberOf, Query, Stored, Timestamp};
+use cdb_model::container::MemberOf;
+use cdb_model::query::Filter;
+use cdb_model::{Container, Query, Stored, Timestamp};
 
 use crate::message::{Address, Content, Envelope, MessageDocument, MessageId, Side};
 use crate::retry::{Attempt, Tries};
@@ -161,7 +163,7 @@ fn failed<C: Container>(side: Side) -> Query<MessageDocument<C>> {
 
 #[cfg(test)]
 mod tests {
-    use cdb_model::Explain as _;
+    use cdb_model::query::Explain as _;
 
     use super::*;
     use crate::message::Incoming;

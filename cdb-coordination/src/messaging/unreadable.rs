@@ -4,10 +4,10 @@
 //! number in a stream, the number is left to be delivered or received, so that later messages of
 //! the stream can be received.
 
-use cdb_model::{
-    Batch, BatchError, Container, Document as _, DocumentKey as _, Location, MemberOf, Patch,
-    Timestamp, Unreadable, decode,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::BatchError;
+use cdb_model::stored::{Location, Unreadable, decode};
+use cdb_model::{Batch, Container, Document as _, DocumentKey as _, Patch, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 

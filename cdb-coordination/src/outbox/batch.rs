@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cdb_model::{Batch, BatchError, Container, MemberOf, Operation, OperationIndex, PartitionKey};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::{BatchError, Operation, OperationIndex};
+use cdb_model::{Batch, Container, PartitionKey};
 use serde::ser::Error as _;
 
 use super::receivers::{Receiver, Receivers};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error, within_deadline};
-use cdb_model::{Container, MemberOf, Stored};
+use cdb_model::container::MemberOf;
+use cdb_model::{Container, Stored};
 use tokio::time::Instant;
 
 use super::batch::OutboxBatch;

@@ -2,7 +2,9 @@
 
 use async_trait::async_trait;
 use cdb_client::ContainerClient;
-use cdb_model::{BulkBatch, Container, Document as _, MemberOf};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Container, Document as _};
 
 use crate::message::{Envelope, Incoming, MessageDocument};
 use crate::retry::{Tries, Undelivered};

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{
-    Batch, BatchError, Container, Document as _, ETag, MemberOf, OperationIndex, Stored, Timestamp,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::{BatchError, OperationIndex};
+use cdb_model::{Batch, Container, Document as _, ETag, Stored, Timestamp};
 use futures::future::try_join_all;
 
 use super::batch::OutboxBatch;

@@ -1,10 +1,10 @@
 //! Search criteria from outside: conditions, an order, a page.
 
 use cdb_client::Continuation;
-use cdb_model::{
-    CriteriaError, Criterion, Document, Filter, Operator, Order, PartitionKey, Query, Queryable,
-    SortCriterion,
+use cdb_model::query::{
+    CriteriaError, Criterion, Filter, Operator, Order, Queryable, SortCriterion,
 };
+use cdb_model::{Document, PartitionKey, Query};
 use serde::{Deserialize, Serialize};
 
 /// The most rows of one page.

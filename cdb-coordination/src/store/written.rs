@@ -5,10 +5,10 @@
 //! without the mark decides nothing, whatever its content: another writer may have replaced it.
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{
-    Address, Container, Create, Delete, Document, ETag, KnownPartition, MemberOf, OperationError,
-    Patch, Replace, Stored, Timestamp, Upsert, WriteMark,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::{Address, Create, Delete, KnownPartition, Replace, Upsert, WriteMark};
+use cdb_model::operation::OperationError;
+use cdb_model::{Container, Document, ETag, Patch, Stored, Timestamp};
 
 use super::error::StoreError;
 use crate::lease::{Fenced, FencedWrite, Found, execute_fenced};

@@ -11,7 +11,8 @@ use cdb_client::{
 use cdb_coordination::{
     ChangeFeedState, ChangeHandlerError, ChangeProcessor, ChangeProcessorConfig, PartDocument,
 };
-use cdb_model::{BulkBatch, Container, Document, Query};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::sleep;

@@ -3,7 +3,8 @@
 use cdb_client::{Bootstrap, ContainerClient, DatabaseClient, SimulatedTime, Transport};
 use cdb_coordination::{LeaseGuard, Leases};
 use cdb_emulator::Emulator;
-use cdb_model::{Container, Document, Lease};
+use cdb_model::operation::Lease;
+use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;

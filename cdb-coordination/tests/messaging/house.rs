@@ -8,7 +8,8 @@ use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
 use cdb_coordination::{
     Handled, Message, MessageDocument, Messaging, MessagingBuilder, MessagingConfig, OutboxBatch,
 };
-use cdb_model::{Container, Document, PartitionKeyValue, Query};
+use cdb_model::value::PartitionKeyValue;
+use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 

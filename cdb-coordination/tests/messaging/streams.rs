@@ -158,7 +158,7 @@ async fn note_down(
     let place = note.from.container.clone();
     assert_eq!(place, "house");
     let to = match batch.partition().values() {
-        [cdb_model::PartitionKeyValue::String(place)] => place.clone(),
+        [cdb_model::value::PartitionKeyValue::String(place)] => place.clone(),
         other => return Err(Failed::permanently(format!("{other:?}"))),
     };
     let line = format!("{} {}", note.message.from, note.message.number);

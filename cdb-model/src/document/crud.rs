@@ -2,7 +2,7 @@
 //!
 //! A value has no lifetime and no container. It carries its errors until it is sent, so building one
 //! cannot fail. `ContainerClient::run` sends one operation, a [`Batch`](crate::Batch) several of one
-//! partition atomically, a [`BulkBatch`](crate::BulkBatch) any number of any partitions.
+//! partition atomically, a [`BulkBatch`](crate::operation::BulkBatch) any number of any partitions.
 
 use std::marker::PhantomData;
 
@@ -18,7 +18,7 @@ use crate::value::{IdError, ItemId, PartitionKey};
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_model::{Address, Delete};
+/// use cdb_model::document::{Address, Delete};
 /// use shop::{Order, OrderKey};
 ///
 /// let order: Address<Order> = OrderKey::new(7).in_partition("ada");

@@ -113,7 +113,7 @@ pub trait DocumentKey: Clone + fmt::Debug + Send + Sync + Sized + 'static {
     /// The document type of this key.
     type Document: Document<Key = Self>;
     /// What the key knows of its partition: a [`PartitionKey`] if the id pattern contains the whole
-    /// partition key, otherwise [`BatchPartition`](crate::BatchPartition).
+    /// partition key, otherwise [`BatchPartition`](crate::document::BatchPartition).
     type Partition: Partition;
 
     /// Returns the item id.

@@ -8,10 +8,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::aggregate::argument;
+use super::aggregate::{Summand, argument};
+use super::statement::{Fetch, RowForm, Scope, Statement};
 use super::{
-    Array, Explain, Explanation, Fetch, Filter, Filterable, Operand, Order, QueriedIn, Query,
-    Queryable, RowForm, Scope, Statement, Summand, Text,
+    Array, Explain, Explanation, Filter, Filterable, Operand, Order, QueriedIn, Query, Queryable,
+    Text,
 };
 use crate::container::{Container, MemberOf};
 use crate::document::{DecodeError, Document, Path, Stored};
@@ -174,7 +175,7 @@ impl<T: Queryable, Row> Sql<T, Row> {
         self
     }
 
-    /// Includes documents that are marked as deleted by [`SoftDelete`](crate::SoftDelete).
+    /// Includes documents that are marked as deleted by [`SoftDelete`](crate::operation::SoftDelete).
     #[must_use]
     pub fn with_deleted(mut self) -> Self {
         self.query = self.query.with_deleted();

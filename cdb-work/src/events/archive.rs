@@ -3,7 +3,8 @@
 use async_trait::async_trait;
 use cdb_client::ContainerClient;
 use cdb_coordination::Failed;
-use cdb_model::{BulkBatch, Document as _};
+use cdb_model::Document as _;
+use cdb_model::operation::BulkBatch;
 
 use super::read::read_events;
 use crate::error::WorkError;

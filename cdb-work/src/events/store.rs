@@ -5,7 +5,8 @@
 //! message can append events, which then exist if and only if the message is completed.
 
 use cdb_client::{ContainerClient, FeedCursor, FeedStart};
-use cdb_model::{Batch, BatchError, Document as _, Patch, Query};
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Document as _, Patch, Query};
 
 use super::archive::EventArchive;
 use super::feed::EventFeed;

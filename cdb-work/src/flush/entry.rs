@@ -4,7 +4,9 @@
 
 use std::sync::{Arc, Weak};
 
-use cdb_model::{Batch, BatchError, Container, Extends, PartitionKey};
+use cdb_model::container::Extends;
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Container, PartitionKey};
 
 use crate::memory::inner::Inner;
 use crate::streams::claim::Claim;

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use cdb_client::{Error, ErrorKind};
-use cdb_model::{Query, Stored, Unreadable};
+use cdb_model::stored::Unreadable;
+use cdb_model::{Query, Stored};
 
 use super::apply::outcome;
 use super::write::{Flight, take_if};

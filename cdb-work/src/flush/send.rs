@@ -6,7 +6,7 @@
 
 use cdb_client::{BatchOutcome, ContainerClient, Error};
 use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
-use cdb_model::PartitionKeyValue;
+use cdb_model::value::PartitionKeyValue;
 
 use crate::memory::inner::Inner;
 use crate::memory::plan::{Plan, message_key};

@@ -5,7 +5,9 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 
 use cdb_coordination::{Delivered, Failed, Handlers, Message, MessageContext};
-use cdb_model::{Batch, BatchError, Container, Extends, PartitionKey};
+use cdb_model::container::Extends;
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Container, PartitionKey};
 
 use crate::error::WorkError;
 use crate::flush::entry::{ClaimedWork, append_effects};

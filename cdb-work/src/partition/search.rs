@@ -6,7 +6,8 @@
 //! completes messages, so a message that is read as waiting is waiting.
 
 use cdb_client::{AvailableRows, with_own_deadline, within_deadline};
-use cdb_model::{Query, Stored, Timestamp, Unreadable};
+use cdb_model::stored::Unreadable;
+use cdb_model::{Query, Stored, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use tokio::time::Instant;

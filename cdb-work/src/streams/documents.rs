@@ -4,7 +4,8 @@
 //! The documents of a stream are in one logical partition, named after the virtual partition, so
 //! one transactional batch can change them together. This file defines storage only.
 
-use cdb_model::{Container, Document, IdPart, Timestamp};
+use cdb_model::value::IdPart;
+use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::status::WorkStatus;

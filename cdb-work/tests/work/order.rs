@@ -443,7 +443,8 @@ async fn a_coordinator_deletes_idle_streams_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn no_query_of_the_coordinator_scans() {
-    use cdb_model::{Container, Explain as _, Timestamp};
+    use cdb_model::query::Explain as _;
+    use cdb_model::{Container, Timestamp};
     use cdb_work::{Work, WorkMessage, WorkStream};
     let definition = Work::definition();
     let policy = definition.indexing_policy();

@@ -8,7 +8,8 @@ use std::time::Duration;
 use cdb_client::{ContainerClient, async_trait};
 use cdb_coordination::{Failed, LeaseProvider, Membership, MembershipConfig, SlotSet};
 use cdb_emulator::Fault;
-use cdb_model::{BulkBatch, Document as _, Patch, Query};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Document as _, Patch, Query};
 use cdb_work::{
     Completed, Delivery, Partitions, RunConfig, Work, WorkConfig, WorkContext, WorkCoordinator,
     WorkHandlers, WorkMember, WorkRun,

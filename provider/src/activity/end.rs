@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use cdb_client::{BatchOutcome, ContainerClient};
 use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
-use cdb_model::{Batch, BatchError, Document, ETag, OperationIndex, Timestamp};
+use cdb_model::operation::{BatchError, OperationIndex};
+use cdb_model::{Batch, Document, ETag, Timestamp};
 use duroxide::providers::WorkItem;
 
 use super::LOST;

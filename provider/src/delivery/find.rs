@@ -5,7 +5,8 @@
 
 use cdb_client::PhysicalPartitionId;
 use cdb_coordination::Runs;
-use cdb_model::{Patch, Query, Stored, Timestamp, Unreadable};
+use cdb_model::stored::Unreadable;
+use cdb_model::{Patch, Query, Stored, Timestamp};
 use futures::StreamExt as _;
 use futures::stream;
 

@@ -8,7 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cdb_client::{OperationResult, PhysicalPartitionId};
-use cdb_model::{BulkBatch, Document, ETag, OperationIndex};
+use cdb_model::operation::{BulkBatch, OperationIndex};
+use cdb_model::{Document, ETag};
 use duroxide::providers::WorkItem;
 use futures::future::join_all;
 

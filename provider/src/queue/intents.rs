@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use cdb_client::PhysicalPartitionId;
 use cdb_coordination::{Dispatcher, Windows};
-use cdb_model::{Batch, BatchError, Document, Stored};
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Document, Stored};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 

@@ -6,7 +6,8 @@
 
 use cdb_client::{ContainerClient, ErrorKind};
 use cdb_coordination::{Fenced, execute_proven};
-use cdb_model::{Batch, BatchError, Document as _, ETag, Stored, Timestamp};
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Document as _, ETag, Stored, Timestamp};
 
 use super::documents::Durable;
 use super::payload::KEYS;

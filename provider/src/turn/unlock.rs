@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use cdb_client::{BatchOutcome, ContainerClient};
 use cdb_coordination::{FencedWrite, Found};
-use cdb_model::{Batch, BatchError, Document as _, Patch};
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Document as _, Patch};
 
 use crate::error::{Error, Result};
 use crate::queue::instances::lock::{self, unlock_patch};

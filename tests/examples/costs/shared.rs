@@ -8,7 +8,8 @@ use cdb_coordination::{
     InMemoryLeaseProvider, Leases, Message, MessageDocument, Messaging, MessagingConfig, Received,
 };
 use cdb_emulator::Emulator;
-use cdb_provider::model::{Container, Document, Lease};
+use cdb_provider::model::operation::Lease;
+use cdb_provider::model::{Container, Document};
 use cdb_work::{FlushStrategy as _, NewWork, Work, WorkConfig, WorkCoordinator};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;

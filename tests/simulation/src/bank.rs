@@ -11,7 +11,9 @@ use cdb_coordination::{
     Handled, Leases, Message, MessageDocument, Messaging, MessagingConfig, OutboxBatch,
     OutboxError, Received, RetryPolicy,
 };
-use cdb_model::{Container, Document, Lease, Patch, QueriedIn, Query};
+use cdb_model::operation::Lease;
+use cdb_model::query::QueriedIn;
+use cdb_model::{Container, Document, Patch, Query};
 use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};

@@ -12,7 +12,8 @@ use cdb_coordination::{
     MessagingConfig, Retrying, Side, Store, execute_once, execute_proven, feed_parts,
     feed_progress, reset_feed, versions_progress,
 };
-use cdb_model::{Batch, BulkBatch, Container, Document, Lease, Patch, Query, Timestamp};
+use cdb_model::operation::{BulkBatch, Lease};
+use cdb_model::{Batch, Container, Document, Patch, Query, Timestamp};
 use cdb_work::{
     ContainerArchive, Lane, NewEvent, NewWork, Partitions, Settlement, WorkAdmin, WorkBatch,
     WorkConfig, WorkCoordinator, WorkError, WorkMessageKey,

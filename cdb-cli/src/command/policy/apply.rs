@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_client::{ContainerChange, DatabaseClient, ErrorKind};
-use cdb_model::IndexingPolicy;
+use cdb_model::policy::IndexingPolicy;
 use clap::Args;
 
 use super::comparison::Comparison;

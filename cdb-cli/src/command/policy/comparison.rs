@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use cdb_client::{DatabaseClient, Difference};
-use cdb_model::{IndexingPolicy, PolicyDifference};
+use cdb_model::policy::{IndexingPolicy, PolicyDifference};
 use serde::Serialize;
 
 use super::removal::Removal;

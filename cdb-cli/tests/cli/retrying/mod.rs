@@ -63,7 +63,7 @@ pub(crate) async fn failing<C: Container>(
     is_fixed: Arc<AtomicBool>,
 ) -> Messaging<C>
 where
-    MessageDocument<C>: cdb_model::MemberOf<C>,
+    MessageDocument<C>: cdb_model::container::MemberOf<C>,
 {
     let config = MessagingConfig::default().with_retry(retry());
     let messaging = Messaging::builder(container).config(config);
@@ -86,7 +86,7 @@ where
 
 async fn until_retrying<C: Container>(messaging: &Messaging<C>, count: u64)
 where
-    MessageDocument<C>: cdb_model::MemberOf<C>,
+    MessageDocument<C>: cdb_model::container::MemberOf<C>,
 {
     let retrying = messaging.retrying();
     while retrying.count(Side::Inbox).await.expect("a count") != count {}

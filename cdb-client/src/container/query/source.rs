@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use cdb_model::{Parameter, PartitionKey, Statement};
+use cdb_model::PartitionKey;
+use cdb_model::query::statement::{Parameter, Statement};
 use serde::{Deserialize, Serialize};
 
 use crate::container::context::ContainerContext;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use cdb_model::document::Read;
 use cdb_model::limits::MAX_DOCUMENT_BYTES;
-use cdb_model::{Batch, BulkBatch, Document as _, ETag, Read};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Batch, Document as _, ETag};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use cdb_model::{
-    AggregateKind, DecodeError, Fetch, PartitionKey, RowForm, Scope, Statement, ValueError,
-};
+use cdb_model::PartitionKey;
+use cdb_model::document::DecodeError;
+use cdb_model::query::aggregate::AggregateKind;
+use cdb_model::query::statement::{Fetch, RowForm, Scope, Statement, ValueError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 

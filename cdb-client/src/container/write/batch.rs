@@ -2,7 +2,9 @@
 
 use std::marker::PhantomData;
 
-use cdb_model::{Batch, BatchOperation, Container, ETag, MemberOf, OperationIndex, Stored};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::{BatchOperation, OperationIndex};
+use cdb_model::{Batch, Container, ETag, Stored};
 
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, OperationKind, Result, Taken};

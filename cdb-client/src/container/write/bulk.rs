@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
-use cdb_model::{BatchOperation, BulkBatch, Container, PartitionKey, PreparedOperation};
+use cdb_model::operation::{BatchOperation, BulkBatch, PreparedOperation};
+use cdb_model::{Container, PartitionKey};
 use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;

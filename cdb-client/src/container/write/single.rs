@@ -1,11 +1,11 @@
 //! One operation in one request.
 
 use bytes::Bytes;
-use cdb_model::{
-    Address, AnyPartitionKey, BatchOperation, Container, Create, Delete, Document, ETag, ItemId,
-    KnownPartition, MemberOf, Operation, PartitionKey, Patch, PreparedOperation, Replace, Stored,
-    Upsert,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::{Address, Create, Delete, KnownPartition, Replace, Upsert};
+use cdb_model::operation::{BatchOperation, Operation, PreparedOperation};
+use cdb_model::value::{AnyPartitionKey, ItemId};
+use cdb_model::{Container, Document, ETag, PartitionKey, Patch, Stored};
 use http::Method;
 use serde_json::value::RawValue;
 

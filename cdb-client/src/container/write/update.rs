@@ -1,8 +1,9 @@
 //! Read, change, replace: updates of one document that other writers may change too.
 
-use cdb_model::{
-    Address, Container, Identity, KnownPartition, MemberOf, Stored, Target, WriteMark,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::{Address, KnownPartition, WriteMark};
+use cdb_model::operation::{Identity, Target};
+use cdb_model::{Container, Stored};
 use tokio::time::Instant;
 use uuid::Uuid;
 

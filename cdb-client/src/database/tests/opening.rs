@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use cdb_model::Container as _;
+use cdb_model::container::UniqueKey;
 use cdb_model::limits::MAX_UNIQUE_KEYS;
-use cdb_model::{Container as _, UniqueKey};
 use serde_json::{Value, json};
 
 use super::bootstrap::{account, bootstrap, live, progress};

@@ -14,7 +14,8 @@ use crate::sql::{FullTextMatch, Predicate, RankTerm, Score, ValueError};
 /// words, or a fusion of several.
 ///
 /// ```
-/// use cdb_model::{Container, Document, Query, SearchQuery};
+/// use cdb_model::{Container, Document, Query};
+/// use cdb_model::query::search::SearchQuery;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Document, Serialize, Deserialize)]

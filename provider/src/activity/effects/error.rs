@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cdb_model::BatchError;
+use cdb_model::operation::BatchError;
 
 use super::limits::{MAX_BYTES, MAX_OPERATIONS};
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use cdb_client::ContainerClient;
 use cdb_coordination::SlotSet;
-use cdb_model::{Filter, Query, Timestamp};
+use cdb_model::query::Filter;
+use cdb_model::{Query, Timestamp};
 use duroxide::providers::{InstanceFilter, PruneOptions, PruneResult};
 
 use super::instances;

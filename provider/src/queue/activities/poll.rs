@@ -2,7 +2,9 @@
 
 use cdb_client::PhysicalPartitionId;
 use cdb_coordination::Runs;
-use cdb_model::{Filter, Indexed, Patchable, Path, Query, Stored, Timestamp};
+use cdb_model::document::{Indexed, Patchable, Path};
+use cdb_model::query::Filter;
+use cdb_model::{Query, Stored, Timestamp};
 use tokio::time::Instant;
 
 use super::capability::{ActivityKey, Scope};

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_coordination::Found;
-use cdb_model::{ItemId, Patch, Timestamp};
+use cdb_model::value::ItemId;
+use cdb_model::{Patch, Timestamp};
 
 use super::message::Message;
 use super::turn::Turn;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cdb_coordination::Runs;
-use cdb_model::{ItemId, Timestamp};
+use cdb_model::Timestamp;
+use cdb_model::value::ItemId;
 use duroxide::Event;
 use parking_lot::Mutex;
 use tokio::time::Instant;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_coordination::Lockable;
-use cdb_model::{ETag, ItemId, Stored, Timestamp};
+use cdb_model::value::ItemId;
+use cdb_model::{ETag, Stored, Timestamp};
 use duroxide::Event;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

@@ -2,7 +2,9 @@
 
 use cdb_client::{ContainerClient, PhysicalPartitionId};
 use cdb_coordination::{Runs, Windows};
-use cdb_model::{Document, QueriedIn, Query, Stored, Timestamp, Unreadable};
+use cdb_model::query::QueriedIn;
+use cdb_model::stored::Unreadable;
+use cdb_model::{Document, Query, Stored, Timestamp};
 use tokio::time::Instant;
 
 use crate::error::Result;

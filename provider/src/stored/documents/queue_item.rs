@@ -4,7 +4,8 @@
 //! item.
 
 use cdb_coordination::Lockable;
-use cdb_model::{Document, Fixed, Indexed, Path, Timestamp};
+use cdb_model::document::{Fixed, Indexed, Path};
+use cdb_model::{Document, Timestamp};
 use duroxide::ErrorDetails;
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use cdb_client::BatchOutcome;
-use cdb_model::{Batch, ItemId, Stored};
+use cdb_model::value::ItemId;
+use cdb_model::{Batch, Stored};
 use tokio::time::{sleep, timeout};
 
 use crate::error::{Error, Result};

@@ -3,7 +3,7 @@
 //! Bicep's grammar: keys are bare words; strings are in single quotes, with `\` before `\`, `'` and
 //! `${`; members and elements are separated by line breaks.
 
-use cdb_model::ContainerDefinition;
+use cdb_model::container::ContainerDefinition;
 use serde_json::Value;
 
 use super::resource::{API_VERSION, Properties};

@@ -5,7 +5,7 @@ mod resource;
 mod symbol;
 mod terraform;
 
-use cdb_model::ContainerDefinition;
+use cdb_model::container::ContainerDefinition;
 use clap::ValueEnum;
 
 /// An output format.

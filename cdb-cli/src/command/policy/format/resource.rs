@@ -1,6 +1,6 @@
 //! The resource of a container in Azure Resource Manager, which Bicep and azapi declare.
 
-use cdb_model::ContainerDefinition;
+use cdb_model::container::ContainerDefinition;
 use serde::Serialize;
 
 /// The API version of containers.

@@ -3,7 +3,9 @@
 
 use std::fmt::Write as _;
 
-use cdb_model::{ContainerDefinition, Direction, IndexingMode, PartitionKeyKind};
+use cdb_model::container::{ContainerDefinition, PartitionKeyKind};
+use cdb_model::policy::IndexingMode;
+use cdb_model::shape::Direction;
 
 use super::resource::{API_VERSION, Properties};
 use super::symbol::symbol;
@@ -149,7 +151,8 @@ fn list(texts: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cdb_model::{ComputedProperty, Container as _};
+    use cdb_model::Container as _;
+    use cdb_model::policy::ComputedProperty;
 
     use super::*;
 

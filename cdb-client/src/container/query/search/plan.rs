@@ -2,7 +2,8 @@
 //!
 //! Form: `HybridSearchQueryInfo` of the vendor's .NET client.
 
-use cdb_model::{Direction, RowForm, Statement};
+use cdb_model::query::statement::{RowForm, Statement};
+use cdb_model::shape::Direction;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
