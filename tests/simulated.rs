@@ -1,6 +1,7 @@
 //! Providers of tests in simulated time.
 
-use cdb_client::{ContainerClient, CosmosClient, MasterKey, SimulatedTime, Transport};
+use cdb_client::transport::{SimulatedTime, Transport};
+use cdb_client::{ContainerClient, CosmosClient, MasterKey};
 use cdb_provider::documents::Durable;
 use cdb_provider::model::container::Extends;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};

@@ -6,7 +6,8 @@
 use std::error::Error;
 use std::time::Instant;
 
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient, FeedStart, MasterKey};
+use cdb_client::feed::FeedStart;
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_emulator::Emulator;
 use cdb_model::operation::BulkBatch;
 use cdb_model::shape::UpcastError;

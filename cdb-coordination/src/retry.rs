@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 #[doc(inline)]
-pub use cdb_client::Jitter;
+pub use cdb_client::retry::Jitter;
 use cdb_client::{Error, ErrorKind};
 use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -215,7 +215,8 @@ pub(crate) fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cdb_client::{CosmosClient, MasterKey, Step};
+    use cdb_client::transport::Step;
+    use cdb_client::{CosmosClient, MasterKey};
 
     use super::*;
 
@@ -259,7 +260,8 @@ mod tests {
             ((403, 1014), true),
             ((404, 1003), true),
         ] {
-            let script = cdb_client::Script::new((0..3).map(|_| Step::refusal(status, sub)));
+            let script =
+                cdb_client::transport::Script::new((0..3).map(|_| Step::refusal(status, sub)));
             let client = CosmosClient::builder("http://localhost:8081")
                 .credential(MasterKey::new(cdb_emulator::WELL_KNOWN_KEY).unwrap())
                 .transport(script)

@@ -11,7 +11,8 @@ mod store;
 use std::time::Duration;
 
 use backend::Backend;
-use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, ContainerClient};
 use cdb_coordination::{Criteria, LeaseError};
 use cdb_model::query::{Criterion, Operator, SortCriterion};
 use cdb_model::shape::Direction;

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::{
-    Bootstrap, ContainerClient, CosmosClient, Delivery, Error, HttpRequest, HttpResponse,
-    MasterKey, SimulatedTime, Transport, TransportError,
+use cdb_client::transport::{
+    Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError,
 };
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, Error, MasterKey};
 use cdb_coordination::{Store, StoreError};
 use cdb_emulator::{Effect, Emulator, Fault};
 use cdb_model::document::Address;

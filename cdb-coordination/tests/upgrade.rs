@@ -10,7 +10,8 @@ mod stored_message;
 use std::time::Duration;
 
 use backend::Backend;
-use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, ContainerClient};
 use cdb_coordination::{
     DeadLetters, MemberDocument, MemberRecord, Membership, MembershipConfig, Message,
     MessageDocument, Messaging, MessagingConfig, OutboxError, Received, Standing,

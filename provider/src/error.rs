@@ -128,7 +128,9 @@ impl<T, E: Into<Error>> InOperation<T> for Result<T, E> {
 
 #[cfg(test)]
 mod tests {
-    use cdb_client::{CosmosClient, Delivery, MasterKey, RetryConfig, Script, Step};
+    use cdb_client::retry::RetryConfig;
+    use cdb_client::transport::{Delivery, Script, Step};
+    use cdb_client::{CosmosClient, MasterKey};
 
     use super::*;
 

@@ -79,7 +79,8 @@ pub mod prelude {
     //! [`coordination`](crate::coordination), [`documents`](crate::documents) and
     //! [`model`](crate::model).
 
-    pub use cdb_client::{Bootstrap, ContainerClient, CosmosClient, FeedRow, Page};
+    pub use cdb_client::feed::FeedRow;
+    pub use cdb_client::{Bootstrap, ContainerClient, CosmosClient, Page};
     pub use cdb_coordination::{
         ChangeProcessor, Failed, LeaseError, Leases, Message, MessageDocument, Messaging,
         OutboxBatch, Received,

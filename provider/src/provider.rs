@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use cdb_client::{Bootstrap, BootstrapConfig, ContainerClient, OnDifference};
+use cdb_client::database::{BootstrapConfig, OnDifference};
+use cdb_client::{Bootstrap, ContainerClient};
 use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
 use cdb_model::Stored;
 use cdb_model::container::Extends;

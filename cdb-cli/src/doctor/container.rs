@@ -1,6 +1,7 @@
 //! Checks of the container's definition and index.
 
-use cdb_client::{DatabaseClient, Difference};
+use cdb_client::DatabaseClient;
+use cdb_client::database::Difference;
 use cdb_model::container::ContainerDefinition;
 use cdb_model::policy::PolicyDifference;
 

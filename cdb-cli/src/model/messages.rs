@@ -9,7 +9,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cdb_client::{Continuation, DatabaseClient, Error, Page};
+use cdb_client::query::Continuation;
+use cdb_client::{DatabaseClient, Error, Page};
 use cdb_model::container::{ContainerDefinition, DefaultTtl, MemberOf};
 use cdb_model::document::DecodeError;
 use cdb_model::policy::IndexingPolicy;

@@ -7,7 +7,10 @@ pub(crate) mod unknown_indexes;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use cdb_client::{Bootstrap, DatabaseClient, FeedCursor, Migration, MigrationStep, async_trait};
+use cdb_client::feed::FeedCursor;
+use cdb_client::transport::async_trait;
+use cdb_client::write::{Migration, MigrationStep};
+use cdb_client::{Bootstrap, DatabaseClient};
 use cdb_model::Container;
 use cdb_model::container::ContainerDefinition;
 use cdb_model::policy::IndexingPolicy;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use cdb_client::Difference;
+use cdb_client::database::Difference;
 use cdb_model::Container;
 use cdb_model::policy::{IndexingPolicy, PolicyDifference};
 use cdb_model::shape::DocumentShape;

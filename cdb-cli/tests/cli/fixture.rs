@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use cdb_client::{ContainerChange, ContainerClient};
+use cdb_client::ContainerClient;
+use cdb_client::database::ContainerChange;
 use cdb_model::{Container as _, Document as _, Timestamp};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::coordination::{MemberDocument, MemberRecord};

@@ -1,7 +1,7 @@
 //! `cdb policy`, on containers that match the model and on containers that differ.
 
 use cdb_cli::{Cli, Exit};
-use cdb_client::ContainerChange;
+use cdb_client::database::ContainerChange;
 use cdb_model::policy::{IncludedPath, IndexingPolicy};
 use cdb_model::{Container, Document as _, Query};
 use tokio::runtime::Handle;

@@ -15,7 +15,8 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 /// Why a call failed. See [`ErrorKind`] and the predicates.
 ///
 /// ```
-/// use cdb_client::{Result, Written};
+/// use cdb_client::Result;
+/// use cdb_client::write::Written;
 ///
 /// fn report(created: Result<Written>) -> Result<()> {
 ///     match created {
@@ -138,7 +139,7 @@ impl Error {
         Self::new(ErrorKind::Configuration, message)
     }
 
-    /// Returns an error for a [`Credential`](crate::Credential) that has no authorization: the call
+    /// Returns an error for a [`Credential`](crate::credential::Credential) that has no authorization: the call
     /// fails with it and is not sent. `message` says why and contains no secret.
     pub fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unauthorized, message)

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, ErrorKind, FeedCursor, FeedStart};
+use cdb_client::feed::{FeedCursor, FeedStart};
+use cdb_client::{ContainerClient, ErrorKind};
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::operation::BulkBatch;
 use cdb_model::shape::UpcastError;

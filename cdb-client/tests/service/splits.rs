@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use cdb_client::{Bootstrap, ChangeFeed, ContainerClient, FeedStart};
+use cdb_client::feed::{ChangeFeed, FeedStart};
+use cdb_client::{Bootstrap, ContainerClient};
 use cdb_emulator::Emulator;
 use cdb_model::container::{ContainerDefinition, DefaultTtl};
 use cdb_model::document::DecodeError;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cdb_client::Continuation;
+use cdb_client::query::Continuation;
 use cdb_model::operation::BulkBatch;
 use cdb_model::query::statement::RawSql;
 use cdb_model::{Container as _, Document as _, Stored, sql};

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use cdb_client::{ChangeRow, ContainerClient};
+use cdb_client::ContainerClient;
+use cdb_client::feed::ChangeRow;
 use cdb_model::value::ItemId;
 use cdb_model::{Container, Document as _, Stored};
 use tokio::task::{Id, JoinError, JoinSet};

@@ -1,6 +1,6 @@
 //! The documents of change-feed processors, in a container of their own.
 
-use cdb_client::{FeedCursor, FeedStart};
+use cdb_client::feed::{FeedCursor, FeedStart};
 use cdb_model::operation::Lease;
 use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, CosmosClient, FeedCursor, FeedRow, VersionRow};
+use cdb_client::feed::{FeedCursor, FeedRow, VersionRow};
+use cdb_client::{ContainerClient, CosmosClient};
 use cdb_model::container::DefaultTtl;
 use cdb_model::document::DecodeError;
 use cdb_model::shape::DocumentShape;

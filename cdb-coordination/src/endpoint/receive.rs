@@ -1,6 +1,7 @@
 //! Receives one message: claims it, runs its handler, and commits the effect with the receipt.
 
-use cdb_client::{BatchOutcome, Error};
+use cdb_client::Error;
+use cdb_client::write::BatchOutcome;
 use cdb_model::container::MemberOf;
 use cdb_model::operation::{BatchError, OperationIndex};
 use cdb_model::{Batch, Container, Document as _, DocumentKey as _, Stored, Timestamp};

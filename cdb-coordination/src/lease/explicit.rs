@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, within_deadline};
+use cdb_client::ContainerClient;
+use cdb_client::retry::within_deadline;
 use cdb_model::container::MemberOf;
 use cdb_model::document::{Address, KnownPartition};
 use cdb_model::operation::{Leasable, Lease, Target};

@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Error, with_own_deadline, within_deadline};
+use cdb_client::retry::{with_own_deadline, within_deadline};
+use cdb_client::{ContainerClient, Error};
 use cdb_model::Container;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -6,7 +6,8 @@
 //! patch writes them. So documents with other lock fields (`lockToken`, `lockedUntil`) are locked
 //! by the same code as documents with a [`Lease`](cdb_model::operation::Lease).
 
-use cdb_client::{ContainerClient, Error, with_own_deadline};
+use cdb_client::retry::with_own_deadline;
+use cdb_client::{ContainerClient, Error};
 use cdb_model::container::MemberOf;
 use cdb_model::operation::Leasable;
 use cdb_model::{Container, Document, ETag, Patch, Stored, Timestamp};

@@ -1,7 +1,8 @@
 //! A batch whose outcome is known from the store: from a document that only it creates, or from a
 //! token that it writes.
 
-use cdb_client::{BatchOutcome, ContainerClient, Error};
+use cdb_client::write::BatchOutcome;
+use cdb_client::{ContainerClient, Error};
 use cdb_model::container::MemberOf;
 use cdb_model::document::KnownPartition;
 use cdb_model::operation::Target;

@@ -6,7 +6,10 @@
 //! for more candidates than it needs, and picks among them at random. Without collisions it returns
 //! to the oldest documents step by step.
 
-use cdb_client::{Error, OperationResult, PhysicalPartitionId, time_left, within_deadline};
+use cdb_client::Error;
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_client::retry::{time_left, within_deadline};
+use cdb_client::write::OperationResult;
 use cdb_model::container::MemberOf;
 use cdb_model::operation::{BulkBatch, Leasable};
 use cdb_model::query::QueriedIn;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use cdb_client::{ContainerClient, CosmosClient, SharedCall};
+use cdb_client::partitions::SharedCall;
+use cdb_client::{ContainerClient, CosmosClient};
 use cdb_model::container::MemberOf;
 use cdb_model::document::Partition as _;
 use cdb_model::operation::OperationIndex;

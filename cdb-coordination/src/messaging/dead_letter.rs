@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Continuation, Error, ErrorKind, Page};
+use cdb_client::query::Continuation;
+use cdb_client::{ContainerClient, Error, ErrorKind, Page};
 use cdb_model::container::MemberOf;
 use cdb_model::stored::Unreadable;
 use cdb_model::{Batch, Container, Document as _, PartitionKey, Query, Stored, Timestamp};

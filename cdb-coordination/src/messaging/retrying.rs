@@ -1,6 +1,7 @@
 //! The messages that failed and are retried, before they are delivered, received or dead-lettered.
 
-use cdb_client::{ContainerClient, Continuation, Error, Page};
+use cdb_client::query::Continuation;
+use cdb_client::{ContainerClient, Error, Page};
 use cdb_model::container::MemberOf;
 use cdb_model::query::Filter;
 use cdb_model::{Container, Query, Stored, Timestamp};

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, CosmosClient, MasterKey, SimulatedTime};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, CosmosClient, MasterKey};
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document, Query, Stored, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Error, within_deadline};
+use cdb_client::retry::within_deadline;
+use cdb_client::{ContainerClient, Error};
 use cdb_model::container::MemberOf;
 use cdb_model::{Container, Stored};
 use tokio::time::Instant;

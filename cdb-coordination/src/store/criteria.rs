@@ -1,6 +1,6 @@
 //! Search criteria from outside: conditions, an order, a page.
 
-use cdb_client::Continuation;
+use cdb_client::query::Continuation;
 use cdb_model::query::{
     CriteriaError, Criterion, Filter, Operator, Order, Queryable, SortCriterion,
 };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::FeedStart;
+use cdb_client::feed::FeedStart;
 use cdb_coordination::{
     ChangeProcessor, ChangeProcessorConfig, FeedPart, feed_parts, feed_progress,
 };

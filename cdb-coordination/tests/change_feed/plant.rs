@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::{
-    Bootstrap, ContainerClient, Delivery, FeedRow, HttpRequest, HttpResponse, SimulatedTime,
-    Transport, TransportError, async_trait,
+use cdb_client::feed::FeedRow;
+use cdb_client::transport::{
+    Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
+use cdb_client::{Bootstrap, ContainerClient};
 use cdb_coordination::{
     ChangeFeedState, ChangeHandlerError, ChangeProcessor, ChangeProcessorConfig, PartDocument,
 };

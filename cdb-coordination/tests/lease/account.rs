@@ -1,6 +1,7 @@
 //! A container of orders for one test, and its clients.
 
-use cdb_client::{Bootstrap, ContainerClient, DatabaseClient, SimulatedTime, Transport};
+use cdb_client::transport::{SimulatedTime, Transport};
+use cdb_client::{Bootstrap, ContainerClient, DatabaseClient};
 use cdb_coordination::{LeaseGuard, Leases};
 use cdb_emulator::Emulator;
 use cdb_model::operation::Lease;

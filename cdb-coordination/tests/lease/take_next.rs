@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cdb_client::{
+use cdb_client::transport::{
     HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
 use cdb_coordination::Criteria;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, ContainerClient};
 use cdb_coordination::{
     Handled, Message, MessageDocument, Messaging, MessagingBuilder, MessagingConfig, OutboxBatch,
 };

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::{
-    Bootstrap, Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError,
+use cdb_client::Bootstrap;
+use cdb_client::transport::{
+    Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError,
 };
 use cdb_coordination::{
     DeadLetters, Failed, Jitter, MessageDocument, Messaging, MessagingConfig, OutboxBatch,

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, ContainerClient};
 use cdb_coordination::{
     DeadLetter, Failed, Handled, Message, MessageDocument, Messaging, MessagingBuilder,
     MessagingConfig, OutboxBatch, OutboxError, Received, RetryPolicy, Side,

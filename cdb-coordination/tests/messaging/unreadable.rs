@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, ContainerClient};
 use cdb_coordination::{
     DeadLetter, Message, MessageDocument, Messaging, MessagingConfig, OutboxBatch, OutboxError,
     Received, Side,

@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Continuation, Error, ErrorKind, Page};
+use cdb_client::query::Continuation;
+use cdb_client::{ContainerClient, Error, ErrorKind, Page};
 use cdb_model::query::Filter;
 use cdb_model::{Batch, Patch, Query, Timestamp};
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, time_left, within_deadline};
+use cdb_client::ContainerClient;
+use cdb_client::retry::{time_left, within_deadline};
 use tokio::time::Instant;
 
 use crate::config::WorkConfig;

@@ -4,7 +4,8 @@
 //! The events of a stream are in the partition of its messages. So the batch that completes a
 //! message can append events, which then exist if and only if the message is completed.
 
-use cdb_client::{ContainerClient, FeedCursor, FeedStart};
+use cdb_client::ContainerClient;
+use cdb_client::feed::{FeedCursor, FeedStart};
 use cdb_model::operation::BatchError;
 use cdb_model::{Batch, Document as _, Patch, Query};
 

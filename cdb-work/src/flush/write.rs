@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use cdb_client::{time_left, with_own_deadline};
+use cdb_client::retry::{time_left, with_own_deadline};
 use cdb_model::operation::BatchError;
 use tokio::time::Instant;
 

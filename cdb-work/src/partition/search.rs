@@ -5,7 +5,8 @@
 //! documents are read from the latest committed state. After a partition was taken only its owner
 //! completes messages, so a message that is read as waiting is waiting.
 
-use cdb_client::{AvailableRows, with_own_deadline, within_deadline};
+use cdb_client::query::AvailableRows;
+use cdb_client::retry::{with_own_deadline, within_deadline};
 use cdb_model::stored::Unreadable;
 use cdb_model::{Query, Stored, Timestamp};
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::async_trait;
+use cdb_client::transport::async_trait;
 use cdb_coordination::{LeaseProvider, SlotSet};
 use cdb_model::{Document as _, Query, Timestamp};
 use cdb_work::{

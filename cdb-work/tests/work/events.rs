@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use cdb_client::FeedStart;
+use cdb_client::feed::FeedStart;
 use cdb_coordination::Failed;
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_work::{

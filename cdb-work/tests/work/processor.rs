@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::async_trait;
+use cdb_client::transport::async_trait;
 use cdb_coordination::{Failed, Message};
 use cdb_work::{
     Broker, Lane, NewWork, RunConfig, Settlement, WorkContext, WorkHandlers, WorkMessage,

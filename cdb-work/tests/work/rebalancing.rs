@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, async_trait};
+use cdb_client::ContainerClient;
+use cdb_client::transport::async_trait;
 use cdb_coordination::{Failed, LeaseProvider, Membership, MembershipConfig, SlotSet};
 use cdb_emulator::Fault;
 use cdb_model::operation::BulkBatch;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::PhysicalPartitionId;
+use cdb_client::partitions::PhysicalPartitionId;
 use cdb_coordination::{Failed, InMemoryLeaseProvider, LeaseProvider};
 use cdb_model::{PartitionKey, Query};
 use cdb_work::{
@@ -89,7 +89,7 @@ impl Fixture {
             .set(Silence::of(&self.range.to_string(), names));
     }
 
-    fn slow_down(&self, kind: fn(&cdb_client::HttpRequest) -> bool, delay: Duration) {
+    fn slow_down(&self, kind: fn(&cdb_client::transport::HttpRequest) -> bool, delay: Duration) {
         let names = self.sick.iter().map(|at| Partitions::default().name(*at));
         let silence = Silence::of(&self.range.to_string(), names).only(kind);
         self.network.slow_down(silence, delay);

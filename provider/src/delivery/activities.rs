@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 
-use cdb_client::BatchOutcome;
+use cdb_client::write::BatchOutcome;
 use cdb_model::operation::{BatchError, BulkBatch, OperationIndex};
 use cdb_model::{Batch, Document, DocumentKey as _, Query, Stored};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cdb_client::PhysicalPartitionId;
+use cdb_client::partitions::PhysicalPartitionId;
 use cdb_coordination::{Dispatcher, Windows};
 use cdb_model::operation::BatchError;
 use cdb_model::{Batch, Document, Stored};

@@ -6,7 +6,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{BatchOutcome, Bootstrap, ContainerChange, Error, FeedStart};
+use cdb_client::database::ContainerChange;
+use cdb_client::feed::FeedStart;
+use cdb_client::write::BatchOutcome;
+use cdb_client::{Bootstrap, Error};
 use cdb_coordination::{
     ChangeFeedState, Criteria, DeadLetters, Fenced, Leases, Message, MessageDocument, Messaging,
     MessagingConfig, Retrying, Side, Store, execute_once, execute_proven, feed_parts,

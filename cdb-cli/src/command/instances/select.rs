@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::Duration;
 
-use cdb_client::Continuation;
+use cdb_client::query::Continuation;
 use cdb_model::Timestamp;
 use cdb_model::query::{Criterion, Operator, SortCriterion};
 use cdb_provider::documents::Status;

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-use cdb_client::{DatabaseClient, Difference};
+use cdb_client::DatabaseClient;
+use cdb_client::database::Difference;
 use cdb_model::policy::{IndexingPolicy, PolicyDifference};
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cdb_client::Continuation;
+use cdb_client::query::Continuation;
 use cdb_model::policy::{CompositeIndexPath, IndexingPolicy};
 use cdb_model::query::{Criterion, Explain, Filter, Order, SortCriterion};
 use cdb_model::{Query, Timestamp};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cdb_client::Continuation;
+use cdb_client::query::Continuation;
 use cdb_model::Timestamp;
 use cdb_provider::coordination::{RetryingMessage, Side};
 use serde::Serialize;

@@ -29,7 +29,8 @@ use crate::protocol::{Request, header};
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_client::{ContainerClient, FeedCursor, FeedStart};
+/// use cdb_client::ContainerClient;
+/// use cdb_client::feed::{FeedCursor, FeedStart};
 /// use shop::Shop;
 ///
 /// /// Prints all changes since `cursor`. The caller stores the returned cursor for the next run.
@@ -90,7 +91,7 @@ impl<C: Container> ContainerClient<C> {
     ///
     /// ```
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-    /// use cdb_client::{Change, ChangeFeed, VersionRow};
+    /// use cdb_client::feed::{Change, ChangeFeed, VersionRow};
     /// use cdb_model::DocumentKey;
     /// use shop::{OrderKey, Shop};
     ///

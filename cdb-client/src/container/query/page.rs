@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::partitions::PhysicalPartitionId;
 
 /// One page of a query, and the position of the next page. See
-/// [`QueryRun::page`](crate::QueryRun::page).
+/// [`QueryRun::page`](crate::query::QueryRun::page).
 #[derive(Clone, Debug)]
 pub struct Page<Row> {
     /// The rows, in order.

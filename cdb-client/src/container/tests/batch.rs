@@ -162,7 +162,7 @@ fn bulk() -> BulkBatch<Shop> {
     bulk
 }
 
-fn codes(results: Vec<crate::Result<crate::OperationResult>>) -> Vec<u16> {
+fn codes(results: Vec<crate::Result<crate::write::OperationResult>>) -> Vec<u16> {
     results
         .into_iter()
         .map(|result| match result {

@@ -7,7 +7,7 @@ use cdb_model::query::statement::{Fetch, RowForm, Scope, SortKey, Statement, Val
 use cdb_model::shape::{Direction, DocumentShape};
 use serde_json::{Value, json};
 
-use crate::client::CosmosClient;
+use crate::account::CosmosClient;
 use crate::container::ContainerClient;
 use crate::credential::MasterKey;
 use crate::transport::{Script, Step};

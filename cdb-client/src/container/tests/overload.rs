@@ -12,7 +12,9 @@ use tokio::time::{Instant, interval, sleep_until};
 use super::shop::{Order, Profile, Shop, order, profile};
 use crate::container::ContainerClient;
 use crate::database::Bootstrap;
-use crate::{BackgroundConfig, CosmosClient, MasterKey, SimulatedTime};
+use crate::throughput::BackgroundConfig;
+use crate::transport::SimulatedTime;
+use crate::{CosmosClient, MasterKey};
 
 /// RU/s of the container.
 const THROUGHPUT: u32 = 400;

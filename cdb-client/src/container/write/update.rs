@@ -39,7 +39,7 @@ impl<C: Container> ContainerClient<C> {
     /// # Errors
     /// - [`is_not_found`](Error::is_not_found) when the document does not exist.
     /// - [`is_precondition_failed`](Error::is_precondition_failed) when other writers were faster
-    ///   until the deadline of [`RetryConfig`](crate::RetryConfig).
+    ///   until the deadline of [`RetryConfig`](crate::retry::RetryConfig).
     /// - [`is_ambiguous`](Error::is_ambiguous) when an answer was lost, and another writer has
     ///   changed the document since, or it cannot be read: `change` may have been written once.
     pub async fn update<T, R>(

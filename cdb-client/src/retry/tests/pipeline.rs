@@ -34,7 +34,7 @@ pub(super) fn parts(script: &Script) -> PipelineParts {
         transport: Arc::new(script.clone()),
         credential: Arc::new(credential),
         retry: RetryConfig::default(),
-        background: crate::BackgroundConfig::default(),
+        background: crate::throughput::BackgroundConfig::default(),
         preferred_regions: Vec::new(),
         connections: 1,
         jitter: Jitter::from_source(|| 1.0),

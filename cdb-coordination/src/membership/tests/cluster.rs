@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cdb_client::{
-    Bootstrap, ContainerClient, CosmosClient, HttpRequest, HttpResponse, MasterKey, SimulatedTime,
-    Transport, TransportError, async_trait,
+use cdb_client::transport::{
+    HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

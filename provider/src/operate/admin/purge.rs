@@ -9,7 +9,8 @@
 
 use std::collections::HashSet;
 
-use cdb_client::{ContainerClient, Continuation};
+use cdb_client::ContainerClient;
+use cdb_client::query::Continuation;
 use cdb_coordination::SlotSet;
 use cdb_model::query::Filter;
 use cdb_model::{Query, Timestamp};

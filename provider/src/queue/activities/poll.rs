@@ -1,6 +1,6 @@
 //! Polls of the worker queue.
 
-use cdb_client::PhysicalPartitionId;
+use cdb_client::partitions::PhysicalPartitionId;
 use cdb_coordination::Runs;
 use cdb_model::document::{Indexed, Patchable, Path};
 use cdb_model::query::Filter;

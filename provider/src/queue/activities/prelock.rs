@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cdb_client::BatchOutcome;
+use cdb_client::write::BatchOutcome;
 use cdb_coordination::Lockable;
 use cdb_model::operation::{BatchError, OperationIndex};
 use cdb_model::{Batch, Document, Stored, Timestamp};

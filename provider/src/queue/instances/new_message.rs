@@ -1,6 +1,6 @@
 //! A message that a batch enqueues, and what this process knows of it afterwards.
 
-use cdb_client::BatchOutcome;
+use cdb_client::write::BatchOutcome;
 use cdb_model::operation::{BatchError, BulkBatch, OperationIndex};
 use cdb_model::{Batch, Document as _, ETag};
 use duroxide::providers::WorkItem;

@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher as _;
 
-use cdb_client::PhysicalPartitionId;
+use cdb_client::partitions::PhysicalPartitionId;
 use cdb_model::document::{Indexed, Patchable, Path};
 use cdb_model::query::Filter;
 use cdb_model::{Query, Stored, Timestamp};

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use cdb_client::PhysicalPartitionId;
+use cdb_client::partitions::PhysicalPartitionId;
 use cdb_coordination::Windows;
 
 use crate::timing::{BUSY_FOR, BUSY_POLL};

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use cdb_client::PhysicalPartitionId;
+use cdb_client::partitions::PhysicalPartitionId;
 use cdb_model::query::Filter;
 use cdb_model::stored::Unreadable;
 use cdb_model::{Query, Stored};

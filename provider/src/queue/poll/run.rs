@@ -1,6 +1,6 @@
 //! The run of a poll: the partitions to query, their answers, and the found items.
 
-use cdb_client::PhysicalPartitionId;
+use cdb_client::partitions::PhysicalPartitionId;
 use cdb_coordination::{Runs, Windows};
 use cdb_model::Timestamp;
 use futures::StreamExt as _;

@@ -1,6 +1,6 @@
 //! The change of a key-value store in a commit: one document per key, or all keys in one document.
 
-use cdb_client::BatchOutcome;
+use cdb_client::write::BatchOutcome;
 use cdb_model::operation::{BatchError, OperationIndex};
 use cdb_model::{Batch, Document, DocumentKey, ETag, Stored};
 use serde::ser::Error as _;

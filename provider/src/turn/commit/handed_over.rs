@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cdb_client::BatchOutcome;
+use cdb_client::write::BatchOutcome;
 use cdb_model::value::ItemId;
 use cdb_model::{Batch, Stored};
 use tokio::time::{sleep, timeout};

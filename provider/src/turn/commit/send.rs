@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use cdb_client::{BatchOutcome, ContainerClient};
+use cdb_client::ContainerClient;
+use cdb_client::write::BatchOutcome;
 use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
 use tokio::time::Instant;
 
