@@ -2,7 +2,8 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use cdb_coordination::{Relay, Undelivered};
+use cdb_coordination::outbox::Relay;
+use cdb_coordination::retry::Undelivered;
 
 /// Delivers numbers from one list in memory to another.
 #[derive(Default)]

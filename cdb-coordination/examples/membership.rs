@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cdb_client::{Bootstrap, CosmosClient, MasterKey};
-use cdb_coordination::{
-    MemberDocument, MemberRecord, Membership, MembershipConfig, SlotSet, Standing,
+use cdb_coordination::Membership;
+use cdb_coordination::membership::{
+    MemberDocument, MemberRecord, MembershipConfig, SlotSet, Standing,
 };
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document};

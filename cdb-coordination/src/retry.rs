@@ -14,7 +14,7 @@ use crate::timing::{FIRST_RETRY, LONGEST_RETRY, YEAR};
 ///
 /// ```
 /// use std::time::Duration;
-/// use cdb_coordination::{Jitter, RetryPolicy};
+/// use cdb_coordination::retry::{Jitter, RetryPolicy};
 ///
 /// let policy = RetryPolicy::default()
 ///     .with_delays(Duration::from_secs(2), Duration::from_secs(60))
@@ -78,7 +78,7 @@ impl RetryPolicy {
 /// The reason why a message was not delivered, and whether to retry.
 ///
 /// ```
-/// use cdb_coordination::{RetryPolicy, Undelivered};
+/// use cdb_coordination::retry::{RetryPolicy, Undelivered};
 ///
 /// let policy = RetryPolicy::default().with_max_attempts(3);
 /// assert!(Undelivered::refused("the queue is full").is_final(3, &policy));

@@ -13,7 +13,8 @@ use std::time::Duration;
 use backend::Backend;
 use cdb_client::transport::SimulatedTime;
 use cdb_client::{Bootstrap, ContainerClient};
-use cdb_coordination::{Criteria, LeaseError};
+use cdb_coordination::LeaseError;
+use cdb_coordination::store::Criteria;
 use cdb_model::query::{Criterion, Operator, SortCriterion};
 use cdb_model::shape::Direction;
 

@@ -11,7 +11,8 @@ use cdb_client::transport::{
     Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError,
 };
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, Error, MasterKey};
-use cdb_coordination::{Store, StoreError};
+use cdb_coordination::Store;
+use cdb_coordination::store::StoreError;
 use cdb_emulator::{Effect, Emulator, Fault};
 use cdb_model::document::Address;
 use cdb_model::{Container, Document, ETag};

@@ -12,10 +12,10 @@ use std::time::Duration;
 use backend::Backend;
 use cdb_client::transport::SimulatedTime;
 use cdb_client::{Bootstrap, ContainerClient};
-use cdb_coordination::{
-    DeadLetters, MemberDocument, MemberRecord, Membership, MembershipConfig, Message,
-    MessageDocument, Messaging, MessagingConfig, OutboxError, Received, Standing,
-};
+use cdb_coordination::membership::{MemberDocument, MemberRecord, MembershipConfig, Standing};
+use cdb_coordination::messaging::MessagingConfig;
+use cdb_coordination::outbox::OutboxError;
+use cdb_coordination::{DeadLetters, Membership, Message, MessageDocument, Messaging, Received};
 use cdb_model::{Container, Document, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

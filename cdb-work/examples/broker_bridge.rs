@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
-use cdb_coordination::{Failed, InMemoryLeaseProvider, Message};
+use cdb_coordination::membership::InMemoryLeaseProvider;
+use cdb_coordination::{Failed, Message};
 use cdb_emulator::Emulator;
 use cdb_work::{
     Broker, Lane, NewWork, RunConfig, Work, WorkConfig, WorkContext, WorkCoordinator, WorkHandlers,

@@ -1,6 +1,6 @@
 //! The error type of this crate, which decides which failures are retryable.
 
-use cdb_coordination::Fenced;
+use cdb_coordination::lease::Fenced;
 use cdb_model::operation::BatchError;
 use cdb_model::value::IdError;
 use duroxide::providers::ProviderError;

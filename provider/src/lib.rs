@@ -55,7 +55,7 @@ pub use cdb_model as model;
 pub use activity::effects::{
     ActivityError, Effects, EffectsError, TransactionalActivity, WithMessages,
 };
-pub use cdb_coordination::{
+pub use cdb_coordination::membership::{
     InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
 };
 pub use cdb_derive::SearchAttributes;

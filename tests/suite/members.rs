@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_provider::coordination::owner_of_slot;
+use cdb_provider::coordination::membership::owner_of_slot;
 use cdb_provider::documents::dispatch_slot;
 use cdb_provider::{
     CosmosDBProvider, InMemoryLeaseProvider, LeaseProvider, MembershipConfig, Standing,

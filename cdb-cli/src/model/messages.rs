@@ -17,10 +17,12 @@ use cdb_model::policy::IndexingPolicy;
 use cdb_model::shape::DocumentShape;
 use cdb_model::stored::decode;
 use cdb_model::{Container, Document, PartitionKey};
-use cdb_provider::coordination::{
-    DeadLetter, DeadLetters, MessageDocument, MessagingConfig, OutboxError, Retrying,
-    RetryingMessage, Side,
+use cdb_provider::coordination::message::Side;
+use cdb_provider::coordination::messaging::{
+    DeadLetter, MessagingConfig, Retrying, RetryingMessage,
 };
+use cdb_provider::coordination::outbox::OutboxError;
+use cdb_provider::coordination::{DeadLetters, MessageDocument};
 
 use crate::exit::Failure;
 

@@ -17,7 +17,7 @@ use cdb_model::policy::IndexingPolicy;
 use cdb_model::query::statement::RawSql;
 use cdb_model::query::{Explain, Explanation, QueryForm};
 use cdb_model::shape::DocumentShape;
-use cdb_provider::coordination::MessagingConfig;
+use cdb_provider::coordination::messaging::MessagingConfig;
 use cdb_provider::documents::Durable;
 use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;

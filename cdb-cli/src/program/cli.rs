@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cdb_model::Container;
 use cdb_model::query::Explain;
-use cdb_provider::coordination::MessagingConfig;
+use cdb_provider::coordination::messaging::MessagingConfig;
 use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;
 use duroxide::OrchestrationRegistry;

@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use cdb_client::{Bootstrap, ConnectionString, ContainerClient, MasterKey};
-use cdb_coordination::OutboxError;
+use cdb_coordination::outbox::OutboxError;
 use cdb_emulator::Emulator;
 use cdb_model::query::QueriedIn;
 use cdb_model::{Document as _, Query};

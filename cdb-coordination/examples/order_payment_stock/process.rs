@@ -8,7 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cdb_client::credential::{Authorization, Credential, SigningContext};
 use cdb_client::{CosmosClient, DatabaseClient, MasterKey};
-use cdb_coordination::{Messaging, MessagingConfig, RetryPolicy};
+use cdb_coordination::Messaging;
+use cdb_coordination::messaging::MessagingConfig;
+use cdb_coordination::retry::RetryPolicy;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 

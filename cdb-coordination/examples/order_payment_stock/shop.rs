@@ -5,9 +5,9 @@
 
 use cdb_client::ContainerClient;
 use cdb_coordination::OutboxBatch;
-use cdb_coordination::{
-    Failed, Handled, Message, MessageDocument, Messaging, MessagingBuilder, OutboxError, Received,
-};
+use cdb_coordination::messaging::{Handled, MessagingBuilder};
+use cdb_coordination::outbox::OutboxError;
+use cdb_coordination::{Failed, Message, MessageDocument, Messaging, Received};
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 

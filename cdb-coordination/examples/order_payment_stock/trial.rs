@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerClient, MasterKey};
-use cdb_coordination::{DeadLetters, MessagingConfig, OutboxError};
+use cdb_coordination::DeadLetters;
+use cdb_coordination::messaging::MessagingConfig;
+use cdb_coordination::outbox::OutboxError;
 use cdb_model::query::QueriedIn;
 use cdb_model::{Document as _, Query};
 

@@ -35,7 +35,8 @@ pub struct ChangeProcessorBuilder<C> {
 ///
 /// ```
 /// use cdb_client::feed::{FeedRow, FeedStart};
-/// use cdb_coordination::{ChangeProcessor, ChangeProcessorConfig};
+/// use cdb_coordination::ChangeProcessor;
+/// use cdb_coordination::change_feed::ChangeProcessorConfig;
 /// # use cdb_model::Document as _;
 /// # mod feed { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/feed.rs")); }
 /// # use feed::{Shop, order, with_feed};

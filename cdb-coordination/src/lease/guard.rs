@@ -123,7 +123,8 @@ where
     /// The lease field of a replacement is ignored.
     ///
     /// ```compile_fail,E0277
-    /// # use cdb_coordination::{LeaseError, LeaseGuard};
+    /// # use cdb_coordination::LeaseError;
+    /// # use cdb_coordination::lease::LeaseGuard;
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
     /// # use shop::{Order, Shop};
     /// async fn cancel(mut order: LeaseGuard<Shop, Order>) -> Result<(), LeaseError> {

@@ -15,7 +15,7 @@ use cdb_model::{Container, Document, ETag, Patch, Stored, Timestamp};
 /// A document that one process at a time may own.
 ///
 /// ```
-/// use cdb_coordination::Lockable;
+/// use cdb_coordination::lease::Lockable;
 /// use cdb_model::{Document, Timestamp};
 /// use serde::{Deserialize, Serialize};
 ///
@@ -81,7 +81,7 @@ pub(super) fn fresh_mark() -> String {
 ///
 /// ```
 /// use std::time::Duration;
-/// use cdb_coordination::lock;
+/// use cdb_coordination::lease::lock;
 /// use cdb_model::operation::Leasable;
 /// use cdb_model::{Document as _, Patch};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
@@ -124,7 +124,7 @@ where
 ///
 /// ```
 /// use std::time::Duration;
-/// use cdb_coordination::confirm_lock;
+/// use cdb_coordination::lease::confirm_lock;
 /// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, order};
@@ -182,7 +182,7 @@ pub enum Kept<D> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use cdb_coordination::{Kept, keep};
+/// use cdb_coordination::lease::{Kept, keep};
 /// use cdb_model::operation::Leasable;
 /// use cdb_model::{Document as _, Patch};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }

@@ -19,7 +19,7 @@ use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 /// [is ambiguous](Error::is_ambiguous).
 ///
 /// ```
-/// use cdb_coordination::{Fenced, execute_proven};
+/// use cdb_coordination::lease::{Fenced, execute_proven};
 /// use cdb_model::{Batch, Document as _};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{OrderKey, order};

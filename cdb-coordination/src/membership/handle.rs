@@ -36,7 +36,8 @@ const MAX_UNREAD: usize = 256;
 ///
 /// ```
 /// use cdb_client::ContainerClient;
-/// use cdb_coordination::{LeaseProvider, Membership, MembershipConfig, Standing};
+/// use cdb_coordination::Membership;
+/// use cdb_coordination::membership::{LeaseProvider, MembershipConfig, Standing};
 /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/team.rs")); }
 /// # use setup::{Team, TeamMember};
 /// # setup::with_container("team", async |container: ContainerClient<Team>| {

@@ -8,7 +8,7 @@ use super::slots::SlotSet;
 /// The status of a process in its group.
 ///
 /// ```
-/// use cdb_coordination::Standing;
+/// use cdb_coordination::membership::Standing;
 ///
 /// /// For a readiness probe.
 /// fn is_ready(standing: Standing) -> bool {
@@ -36,7 +36,8 @@ pub enum Standing {
 ///
 /// ```
 /// use cdb_client::ContainerClient;
-/// use cdb_coordination::{Membership, MembershipConfig, MembershipView, Standing};
+/// use cdb_coordination::Membership;
+/// use cdb_coordination::membership::{MembershipConfig, MembershipView, Standing};
 /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/team.rs")); }
 /// # use setup::{Team, TeamMember};
 /// # setup::with_container("team", async |container: ContainerClient<Team>| {

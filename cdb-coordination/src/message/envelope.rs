@@ -43,7 +43,7 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 900 * 1024;
 /// A partition of a container in the same database.
 ///
 /// ```
-/// use cdb_coordination::Address;
+/// use cdb_coordination::message::Address;
 ///
 /// let desk = Address { container: "orders".into(), partition: "ann".into() };
 /// assert_eq!(desk.to_string(), r#"orders["ann"]"#); // as logs show it
@@ -65,7 +65,7 @@ impl fmt::Display for Address {
 /// The id of a message. The ids of all its documents are derived from it.
 ///
 /// ```
-/// use cdb_coordination::MessageId;
+/// use cdb_coordination::message::MessageId;
 ///
 /// // The same at every attempt, so other systems can detect a repetition.
 /// let id = MessageId { stream: "6f1e".into(), number: 7 };

@@ -28,7 +28,8 @@ use crate::timing::TimingError;
 /// Sets up a [`Messaging`].
 ///
 /// ```
-/// use cdb_coordination::{Failed, Messaging, MessagingConfig, Received};
+/// use cdb_coordination::messaging::MessagingConfig;
+/// use cdb_coordination::{Failed, Messaging, Received};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::Placed;
 /// # shop::with_shop(async |shop| {
@@ -134,7 +135,8 @@ where
     /// away, no attempt counts.
     ///
     /// ```
-    /// use cdb_coordination::{DocumentMessage, Messaging, Received};
+    /// use cdb_coordination::message::DocumentMessage;
+    /// use cdb_coordination::{Messaging, Received};
     /// use cdb_model::{Document as _, Stored};
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
     /// # use shop::{Order, OrderKey, Placed, order};

@@ -91,7 +91,8 @@ impl DeadLetter {
 /// Lists, redrives and discards the dead letters of a container.
 ///
 /// ```
-/// use cdb_coordination::{DeadLetters, MessagingConfig};
+/// use cdb_coordination::DeadLetters;
+/// use cdb_coordination::messaging::MessagingConfig;
 /// use cdb_model::Timestamp;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # shop::with_shop(async |shop| {

@@ -92,7 +92,8 @@ impl RetryingMessage {
 /// list when it succeeds or becomes a [dead letter](crate::DeadLetters).
 ///
 /// ```
-/// use cdb_coordination::{Retrying, Side};
+/// use cdb_coordination::message::Side;
+/// use cdb_coordination::messaging::Retrying;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # shop::with_shop(async |shop| {
 ///
@@ -200,7 +201,7 @@ mod tests {
                     message_type: "note".to_owned(),
                     payload: None,
                     sent_at: Timestamp::from_millis(1),
-                    context: crate::MessageContext::default(),
+                    context: crate::message::MessageContext::default(),
                 },
                 claimed_by: None,
                 started,

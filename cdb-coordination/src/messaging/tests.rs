@@ -11,11 +11,11 @@ use cdb_model::{Container, Document, Query, Stored, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::message::Content;
+use crate::message::Side;
+use crate::messaging::{DeadLetter, MessagingConfig};
 use crate::outbox::{Relay as _, commit, reconcile};
-use crate::{
-    DeadLetter, Message, MessageDocument, Messaging, MessagingConfig, Received, RetryPolicy, Side,
-    Undelivered,
-};
+use crate::retry::{RetryPolicy, Undelivered};
+use crate::{Message, MessageDocument, Messaging, Received};
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "receipt", id = "receipt:{number}")]

@@ -134,7 +134,7 @@ impl<C: Container> OutboxBatch<C> {
     }
 
     /// Adds a message for one of several handlers of its type:
-    /// [`MessagingBuilder::on_handler`](crate::MessagingBuilder::on_handler). A release without
+    /// [`MessagingBuilder::on_handler`](crate::messaging::MessagingBuilder::on_handler). A release without
     /// named handlers runs the handler of the type.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl<C: Container> OutboxBatch<C> {
     }
 
     /// Sends a message to every receiver of its type, exactly as if it were sent to each alone:
-    /// [`MessagingBuilder::receiver`](crate::MessagingBuilder::receiver). Returns how many there
+    /// [`MessagingBuilder::receiver`](crate::messaging::MessagingBuilder::receiver). Returns how many there
     /// are; without receivers, no message is added.
     ///
     /// Each receiver has its own copy with its own receipt, attempts and dead letter. A receiver
@@ -186,7 +186,7 @@ impl<C: Container> OutboxBatch<C> {
     }
 
     /// Adds a message to a partition of another container. The container must be a
-    /// [`route`](crate::MessagingBuilder::route).
+    /// [`route`](crate::messaging::MessagingBuilder::route).
     ///
     /// # Errors
     /// When the message cannot be serialized, or its JSON has more than 900 KB.

@@ -25,7 +25,8 @@ const ROUND: usize = 100;
 /// ```
 /// use std::sync::Mutex;
 /// use std::time::Duration;
-/// use cdb_coordination::{Relay, Jitter, RetryPolicy, Undelivered, reconcile};
+/// use cdb_coordination::outbox::{Relay, reconcile};
+/// use cdb_coordination::retry::{Jitter, RetryPolicy, Undelivered};
 ///
 /// /// Rings doorbells. The houses to ring at are in memory; use a container instead.
 /// #[derive(Default)]
@@ -116,7 +117,7 @@ pub trait Relay: Send + Sync {
 /// the next round delivers messages that arrive during it.
 ///
 /// ```
-/// use cdb_coordination::Dispatcher;
+/// use cdb_coordination::outbox::Dispatcher;
 /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/relay.rs")); }
 /// # use setup::Numbers;
 /// # tokio::runtime::Runtime::new()?.block_on(async {

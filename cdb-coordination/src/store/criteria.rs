@@ -22,7 +22,8 @@ const ROWS: u32 = 50;
 /// Fields have their Rust names or their stored names, and must be indexed.
 ///
 /// ```
-/// use cdb_coordination::{Criteria, Store};
+/// use cdb_coordination::Store;
+/// use cdb_coordination::store::Criteria;
 /// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, order};

@@ -20,7 +20,8 @@ use crate::lease::Leases;
 /// The documents of type `D` in a container.
 ///
 /// ```
-/// use cdb_coordination::{Criteria, Store};
+/// use cdb_coordination::Store;
+/// use cdb_coordination::store::Criteria;
 /// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, Shop, order};

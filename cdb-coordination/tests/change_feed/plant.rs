@@ -9,8 +9,9 @@ use cdb_client::transport::{
     Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
 use cdb_client::{Bootstrap, ContainerClient};
-use cdb_coordination::{
-    ChangeFeedState, ChangeHandlerError, ChangeProcessor, ChangeProcessorConfig, PartDocument,
+use cdb_coordination::ChangeProcessor;
+use cdb_coordination::change_feed::{
+    ChangeFeedState, ChangeHandlerError, ChangeProcessorConfig, PartDocument,
 };
 use cdb_model::operation::BulkBatch;
 use cdb_model::{Container, Document, Query};

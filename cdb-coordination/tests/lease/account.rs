@@ -2,7 +2,8 @@
 
 use cdb_client::transport::{SimulatedTime, Transport};
 use cdb_client::{Bootstrap, ContainerClient, DatabaseClient};
-use cdb_coordination::{LeaseGuard, Leases};
+use cdb_coordination::Leases;
+use cdb_coordination::lease::LeaseGuard;
 use cdb_emulator::Emulator;
 use cdb_model::operation::Lease;
 use cdb_model::{Container, Document};

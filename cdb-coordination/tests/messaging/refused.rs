@@ -9,10 +9,11 @@ use cdb_client::Bootstrap;
 use cdb_client::transport::{
     Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError,
 };
-use cdb_coordination::{
-    DeadLetters, Failed, Jitter, MessageDocument, Messaging, MessagingConfig, OutboxBatch,
-    OutboxError, Received, RetryPolicy, Side,
-};
+use cdb_coordination::message::Side;
+use cdb_coordination::messaging::MessagingConfig;
+use cdb_coordination::outbox::OutboxError;
+use cdb_coordination::retry::{Jitter, RetryPolicy};
+use cdb_coordination::{DeadLetters, Failed, MessageDocument, Messaging, OutboxBatch, Received};
 use cdb_emulator::{Effect, Fault, OperationKind, UniqueKeyAnswer};
 use cdb_model::{Container, Document, Query, Timestamp};
 use serde::{Deserialize, Serialize};

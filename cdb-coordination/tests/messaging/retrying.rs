@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cdb_coordination::{Failed, Messaging, Received, RetryingMessage, Side};
+use cdb_coordination::message::Side;
+use cdb_coordination::messaging::RetryingMessage;
+use cdb_coordination::{Failed, Messaging, Received};
 use tokio::time::sleep;
 
 use crate::house::{House, Note, TestEnv, note_down, send};

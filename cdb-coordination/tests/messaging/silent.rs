@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use cdb_client::partitions::PhysicalPartitionId;
-use cdb_coordination::{Messaging, MessagingConfig, OutboxBatch, Received};
+use cdb_coordination::messaging::MessagingConfig;
+use cdb_coordination::{Messaging, OutboxBatch, Received};
 use cdb_model::PartitionKey;
 
 use crate::house::{House, Note, TestEnv, note_down, send};

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use cdb_coordination::{
-    Failed, Handled, MessageDocument, Messaging, MessagingConfig, OutboxBatch, Received,
-    RetryPolicy,
-};
+use cdb_coordination::messaging::{Handled, MessagingConfig};
+use cdb_coordination::retry::RetryPolicy;
+use cdb_coordination::{Failed, MessageDocument, Messaging, OutboxBatch, Received};
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::Query;
 use tokio::sync::Semaphore;

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use cdb_client::transport::SimulatedTime;
 use cdb_client::{Bootstrap, ContainerClient};
-use cdb_coordination::{
-    DeadLetter, Failed, Handled, Message, MessageDocument, Messaging, MessagingBuilder,
-    MessagingConfig, OutboxBatch, OutboxError, Received, RetryPolicy, Side,
-};
+use cdb_coordination::message::Side;
+use cdb_coordination::messaging::{DeadLetter, Handled, MessagingBuilder, MessagingConfig};
+use cdb_coordination::outbox::OutboxError;
+use cdb_coordination::retry::RetryPolicy;
+use cdb_coordination::{Failed, Message, MessageDocument, Messaging, OutboxBatch, Received};
 use cdb_emulator::{Effect, Fault};
 use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};

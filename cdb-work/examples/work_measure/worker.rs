@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, CosmosClient, MasterKey};
-use cdb_coordination::{Failed, Membership, MembershipConfig};
+use cdb_coordination::membership::MembershipConfig;
+use cdb_coordination::{Failed, Membership};
 use cdb_model::{Container, Document, Patch};
 use cdb_work::{
     Completed, FlushStrategy as _, IntervalConfig, NewWork, Partitions, RunConfig, Work,

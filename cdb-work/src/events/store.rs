@@ -18,7 +18,8 @@ use crate::streams::documents::{
     EventHeadKey, EventSnapshot, EventSnapshotKey, StreamEvent, StreamEventKey, Work,
 };
 use crate::streams::partitions::Partitions;
-use cdb_coordination::{MessageContext, execute_once, is_lost_race};
+use cdb_coordination::lease::{execute_once, is_lost_race};
+use cdb_coordination::message::MessageContext;
 
 /// Appends and reads events. Cheap to clone.
 ///

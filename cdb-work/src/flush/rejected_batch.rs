@@ -19,7 +19,7 @@ use crate::memory::unreadable::{message_of, stream_of};
 use crate::streams::documents::{EventHeadKey, WorkMessage, WorkStreamKey};
 use crate::streams::stream::{Progress, StreamKey};
 use crate::telemetry;
-use cdb_coordination::is_lost_race;
+use cdb_coordination::lease::is_lost_race;
 
 impl Inner {
     /// Handles a rejected batch. Returns how many entries the next batch may have; `None` if the

@@ -6,7 +6,7 @@
 
 use cdb_client::write::BatchOutcome;
 use cdb_client::{ContainerClient, Error};
-use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
+use cdb_coordination::lease::{Fenced, FencedWrite, Found, execute_fenced};
 use cdb_model::value::PartitionKeyValue;
 
 use crate::memory::inner::Inner;

@@ -4,7 +4,8 @@ use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 
-use cdb_coordination::{Delivered, Failed, Handlers, Message, MessageContext};
+use cdb_coordination::message::{Delivered, Handlers, MessageContext};
+use cdb_coordination::{Failed, Message};
 use cdb_model::container::Extends;
 use cdb_model::operation::BatchError;
 use cdb_model::{Batch, Container, PartitionKey};

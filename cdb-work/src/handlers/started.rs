@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use cdb_client::CosmosClient;
-use cdb_coordination::{Membership, MembershipConfig, Standing};
+use cdb_coordination::Membership;
+use cdb_coordination::membership::{MembershipConfig, Standing};
 use tokio::time::timeout;
 
 use super::handler::WorkHandlers;

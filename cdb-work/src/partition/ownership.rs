@@ -27,7 +27,7 @@ use crate::streams::documents::{
 use crate::streams::order::Streams;
 use crate::telemetry;
 use crate::timing::{ADOPTION, AGREEMENT_PAUSE};
-use cdb_coordination::Rows;
+use cdb_coordination::search::Rows;
 
 /// The most concurrent requests about partitions.
 const AT_A_TIME: usize = 64;

@@ -21,7 +21,7 @@ use crate::memory::unreadable::report;
 use crate::streams::documents::{WorkMessage, WorkStream};
 use crate::streams::stream::{Progress, StreamKey};
 use crate::timing::{FIRST_PAUSE, OVERLAP, SLOW_HANDLER, SWEPT_AHEAD};
-use cdb_coordination::Rows;
+use cdb_coordination::search::Rows;
 
 type ReadRow<D> = Result<Stored<D>, Unreadable>;
 

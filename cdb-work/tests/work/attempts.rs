@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_client::transport::async_trait;
-use cdb_coordination::{LeaseProvider, SlotSet};
+use cdb_coordination::membership::{LeaseProvider, SlotSet};
 use cdb_model::{Document as _, Query, Timestamp};
 use cdb_work::{
     Delivery, FlushStrategy, Lane, NewWork, Work, WorkBatch, WorkConfig, WorkCoordinator,

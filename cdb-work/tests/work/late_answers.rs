@@ -6,7 +6,7 @@ use std::time::Duration;
 use cdb_client::transport::{
     HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
-use cdb_coordination::InMemoryLeaseProvider;
+use cdb_coordination::membership::InMemoryLeaseProvider;
 use cdb_work::{NewWork, WorkConfig, WorkCoordinator};
 use tokio::sync::watch;
 

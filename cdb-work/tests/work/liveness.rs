@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_coordination::{Failed, InMemoryLeaseProvider, SlotSet};
+use cdb_coordination::Failed;
+use cdb_coordination::membership::{InMemoryLeaseProvider, SlotSet};
 use cdb_work::{
     FlushStrategy, Partitions, RunConfig, WorkConfig, WorkContext, WorkCoordinator, WorkHandlers,
 };

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_client::transport::async_trait;
-use cdb_coordination::{Failed, LeaseProvider, Membership, MembershipConfig, SlotSet};
+use cdb_coordination::membership::{LeaseProvider, MembershipConfig, SlotSet};
+use cdb_coordination::{Failed, Membership};
 use cdb_emulator::Fault;
 use cdb_model::operation::BulkBatch;
 use cdb_model::{Document as _, Patch, Query};

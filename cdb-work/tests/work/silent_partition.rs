@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_client::partitions::PhysicalPartitionId;
-use cdb_coordination::{Failed, InMemoryLeaseProvider, LeaseProvider};
+use cdb_coordination::Failed;
+use cdb_coordination::membership::{InMemoryLeaseProvider, LeaseProvider};
 use cdb_model::{PartitionKey, Query};
 use cdb_work::{
     FlushStrategy as _, IntervalConfig, Partitions, Receipt, RunConfig, Settlement, Work,

@@ -9,7 +9,7 @@ use cdb_client::transport::{
     HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient};
-use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider};
+use cdb_coordination::membership::{InMemoryLeaseProvider, LeaseProvider};
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document, Patch};
 use cdb_work::{ClaimedWork, NewWork, Partitions, Work, WorkConfig, WorkCoordinator, WorkReport};

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use cdb_client::Error as ClientError;
-use cdb_coordination::{Lockable, confirm_lock, lock};
+use cdb_coordination::lease::{Lockable, confirm_lock, lock};
 use cdb_model::operation::OperationIndex;
 use cdb_model::{Batch, ETag, Stored};
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};

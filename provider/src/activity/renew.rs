@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_coordination::{Kept, keep};
+use cdb_coordination::lease::{Kept, keep};
 use cdb_model::{Document as _, Patch, Stored};
 
 use super::LOST;

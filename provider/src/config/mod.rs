@@ -12,7 +12,8 @@ use cdb_client::credential::Credential;
 use cdb_client::database::BootstrapConfig;
 use cdb_client::throughput::BackgroundConfig;
 use cdb_client::{Bootstrap, ConnectionString, CosmosClient, MasterKey};
-use cdb_coordination::{MembershipConfig, RetryPolicy};
+use cdb_coordination::membership::MembershipConfig;
+use cdb_coordination::retry::RetryPolicy;
 use duroxide::providers::ProviderError;
 
 pub use policies::{HandOver, OnNondeterminism};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cdb_coordination::Undelivered;
+use cdb_coordination::retry::Undelivered;
 use cdb_model::Batch;
 use duroxide::providers::WorkItem;
 use futures::StreamExt as _;

@@ -4,7 +4,7 @@
 //! other runtimes. A search skips intents whose target is in backoff.
 
 use cdb_client::partitions::PhysicalPartitionId;
-use cdb_coordination::Runs;
+use cdb_coordination::search::Runs;
 use cdb_model::stored::Unreadable;
 use cdb_model::{Patch, Query, Stored, Timestamp};
 use futures::StreamExt as _;

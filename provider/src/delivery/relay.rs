@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cdb_client::{ErrorKind, measure_charge};
-use cdb_coordination::{Relay, Undelivered};
+use cdb_coordination::outbox::Relay;
+use cdb_coordination::retry::Undelivered;
 use cdb_model::{Patch, Timestamp};
 
 use super::deadline::in_time;

@@ -5,7 +5,7 @@
 //! is written. `duroxide-cdb` has no schema versions; the gate keeps it out.
 
 use cdb_client::{ContainerClient, ErrorKind};
-use cdb_coordination::{Fenced, execute_proven};
+use cdb_coordination::lease::{Fenced, execute_proven};
 use cdb_model::operation::BatchError;
 use cdb_model::{Batch, Document as _, ETag, Stored, Timestamp};
 

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use cdb_coordination::{Kept, Lockable as _, keep};
+use cdb_coordination::lease::{Kept, Lockable as _, keep};
 use cdb_model::{Patch, Timestamp};
 use futures::future::{Either, select};
 

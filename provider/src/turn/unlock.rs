@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_client::write::BatchOutcome;
-use cdb_coordination::{FencedWrite, Found};
+use cdb_coordination::lease::{FencedWrite, Found};
 use cdb_model::operation::BatchError;
 use cdb_model::{Batch, Document as _, Patch};
 

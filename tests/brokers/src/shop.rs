@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, CosmosClient, DatabaseClient, MasterKey};
-use cdb_coordination::{Failed, InMemoryLeaseProvider};
+use cdb_coordination::Failed;
+use cdb_coordination::membership::InMemoryLeaseProvider;
 use cdb_model::{Container, Document, Patch};
 use cdb_work::{
     Completed, Partitions, Work, WorkConfig, WorkContext, WorkCoordinator, WorkHandlers,

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use cdb_chaos::{DATABASE, keep_trying};
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
-use cdb_coordination::{Failed, InMemoryLeaseProvider, LeaseProvider, Membership};
+use cdb_coordination::membership::{InMemoryLeaseProvider, LeaseProvider};
+use cdb_coordination::{Failed, Membership};
 use cdb_model::{Container, Document, Patch, Query};
 use cdb_work::{
     Completed, Delivery, NewWork, Partitions, RunConfig, Settlement, Work, WorkConfig, WorkContext,

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use cdb_client::Page;
 use cdb_client::query::Continuation;
 use cdb_model::{Query, Timestamp};
-use cdb_provider::coordination::Side;
+use cdb_provider::coordination::message::Side;
 use cdb_provider::documents::{NEVER, OutboxIntent};
 use serde::Serialize;
 

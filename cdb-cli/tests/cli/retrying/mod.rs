@@ -8,9 +8,13 @@ use std::time::Duration;
 use cdb_cli::{Cli, Exit};
 use cdb_client::{Bootstrap, ContainerClient};
 use cdb_model::{Container, Document};
+use cdb_provider::coordination::change_feed::{ChangeFeedState, ChangeProcessorConfig, feed_parts};
+use cdb_provider::coordination::membership::InMemoryLeaseProvider;
+use cdb_provider::coordination::message::Side;
+use cdb_provider::coordination::messaging::MessagingConfig;
+use cdb_provider::coordination::retry::RetryPolicy;
 use cdb_provider::coordination::{
-    ChangeFeedState, ChangeProcessor, ChangeProcessorConfig, Failed, InMemoryLeaseProvider,
-    Message, MessageDocument, Messaging, MessagingConfig, Received, RetryPolicy, Side, feed_parts,
+    ChangeProcessor, Failed, Message, MessageDocument, Messaging, Received,
 };
 use cdb_provider::documents::Durable;
 use cdb_work::{NewWork, Work, WorkConfig, WorkCoordinator};

@@ -13,7 +13,8 @@ use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::{MemberDocument, MemberRecord, Membership, MembershipConfig, SlotSet, Standing};
+use crate::Membership;
+use crate::membership::{MemberDocument, MemberRecord, MembershipConfig, SlotSet, Standing};
 
 /// The heartbeat interval of these tests.
 pub(super) const PERIOD: Duration = Duration::from_millis(400);

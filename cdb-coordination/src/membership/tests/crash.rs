@@ -1,7 +1,8 @@
 //! Members that crash, and members that take their place.
 
 use super::cluster::{Cluster, PERIOD, eventually, sees, served};
-use crate::{FailedMember, LeaseProvider, Membership, Standing};
+use crate::Membership;
+use crate::membership::{FailedMember, LeaseProvider, Standing};
 
 /// The time of a few requests.
 const SLACK: std::time::Duration = std::time::Duration::from_millis(50);

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::cluster::{Cluster, GroupMember, Members, PERIOD, eventually, sees, served};
-use crate::{LeaseProvider, MemberDocument, MemberRecord, Membership, MembershipConfig, Standing};
+use crate::Membership;
+use crate::membership::{LeaseProvider, MemberDocument, MemberRecord, MembershipConfig, Standing};
 
 #[tokio::test(start_paused = true)]
 async fn one_request_in_twenty_may_fail_and_every_slot_stays_served() {

@@ -1,7 +1,7 @@
 //! Healthy members join and leave.
 
 use super::cluster::{Cluster, PERIOD, eventually, sees, served};
-use crate::{LeaseProvider, SlotSet, Standing};
+use crate::membership::{LeaseProvider, SlotSet, Standing};
 
 #[tokio::test(start_paused = true)]
 async fn a_member_takes_its_share_when_it_joins_and_returns_it_when_it_leaves() {

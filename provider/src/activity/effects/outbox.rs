@@ -1,6 +1,7 @@
 //! The messages of effects.
 
-use cdb_coordination::{MessageDocument, Messaging, OutboxBatch, OutboxError, PreparedBatch};
+use cdb_coordination::outbox::{OutboxError, PreparedBatch};
+use cdb_coordination::{MessageDocument, Messaging, OutboxBatch};
 use cdb_model::container::{Extends, MemberOf};
 use cdb_model::{Batch, Container};
 use futures::future::BoxFuture;

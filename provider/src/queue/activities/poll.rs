@@ -1,7 +1,7 @@
 //! Polls of the worker queue.
 
 use cdb_client::partitions::PhysicalPartitionId;
-use cdb_coordination::Runs;
+use cdb_coordination::search::Runs;
 use cdb_model::document::{Indexed, Patchable, Path};
 use cdb_model::query::Filter;
 use cdb_model::{Query, Stored, Timestamp};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_coordination::Found;
+use cdb_coordination::lease::Found;
 use cdb_model::value::ItemId;
 use cdb_model::{Patch, Timestamp};
 

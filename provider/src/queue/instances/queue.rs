@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cdb_coordination::Runs;
+use cdb_coordination::search::Runs;
 use cdb_model::Timestamp;
 use cdb_model::value::ItemId;
 use duroxide::Event;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_coordination::Lockable;
+use cdb_coordination::lease::Lockable;
 use cdb_model::value::ItemId;
 use cdb_model::{ETag, Stored, Timestamp};
 use duroxide::Event;

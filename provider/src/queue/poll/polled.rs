@@ -1,7 +1,7 @@
 //! A queue that polls fill: the query of its polls, and the use of a row.
 
 use cdb_client::partitions::PhysicalPartitionId;
-use cdb_coordination::Runs;
+use cdb_coordination::search::Runs;
 use cdb_model::document::{Indexed, Patchable, Path};
 use cdb_model::query::{Filter, QueriedIn};
 use cdb_model::stored::Unreadable;

@@ -2,7 +2,7 @@
 
 use cdb_client::ContainerClient;
 use cdb_client::partitions::PhysicalPartitionId;
-use cdb_coordination::{Runs, Windows};
+use cdb_coordination::search::{Runs, Windows};
 use cdb_model::query::QueriedIn;
 use cdb_model::stored::Unreadable;
 use cdb_model::{Document, Query, Stored, Timestamp};
