@@ -12,7 +12,7 @@ pub use content::Side;
 pub(crate) use content::{Answer, Content, Dead, Incoming, Outgoing, Seen, Stream};
 pub use context::MessageContext;
 pub(crate) use document::{MessageDocument, MessageDocumentKey, fingerprint};
-pub use envelope::{Address, DocumentMessage, MessageId};
+pub use envelope::{DocumentMessage, MessageAddress, MessageId};
 pub(crate) use envelope::{Envelope, MAX_MESSAGE_BYTES, Message};
 #[doc(hidden)]
 pub use handlers::{Delivered, Handlers};

@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use super::dead_letter::DeadLetters;
 use super::retrying::Retrying;
 use crate::endpoint::{Arrival, Handled, Hints, Inner, MessagingConfig, Received};
-use crate::message::{Address, DocumentMessage, Failed, Handlers, Message, MessageDocument};
+use crate::message::{DocumentMessage, Failed, Handlers, Message, MessageAddress, MessageDocument};
 use crate::outbox::{
     Dispatcher, OutboxBatch, OutboxError, PreparedBatch, Receiver, Receivers, Route, Streams,
     Terms, commit,
@@ -325,7 +325,7 @@ where
 
     /// Begins a change of a partition. [`commit`](Self::commit) sends it.
     pub fn batch(&self, partition: impl Into<PartitionKey>) -> OutboxBatch<C> {
-        let home = Address {
+        let home = MessageAddress {
             container: self.inner.container.name().to_owned(),
             partition: partition.into(),
         };

@@ -13,7 +13,7 @@ use super::unreadable::{Partial, read_again};
 use crate::endpoint::{MessagingConfig, agree_on_form};
 use crate::lease::execute_once;
 use crate::message::{
-    Address, Content, Dead, Envelope, MessageDocument, MessageDocumentKey, MessageId, Side,
+    Content, Dead, Envelope, MessageAddress, MessageDocument, MessageDocumentKey, MessageId, Side,
 };
 use crate::outbox::{OutboxBatch, OutboxError, arriving, commit};
 use crate::retry::{Attempt, Jitter, Tries, shortened};
@@ -31,9 +31,9 @@ pub struct DeadLetter {
     /// The message's id.
     pub id: MessageId,
     /// The sending partition.
-    pub from: Address,
+    pub from: MessageAddress,
     /// The receiving partition.
-    pub to: Address,
+    pub to: MessageAddress,
     /// The stored name of its type.
     pub message_type: String,
     /// The payload as JSON text.
@@ -336,7 +336,7 @@ where
 /// partition key.
 fn unreadable_letter(unreadable: &Unreadable, container: &str) -> Option<DeadLetter> {
     let location = unreadable.location.as_ref()?;
-    let here = Address {
+    let here = MessageAddress {
         container: container.to_owned(),
         partition: location.partition_key.clone(),
     };

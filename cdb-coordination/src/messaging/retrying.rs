@@ -6,7 +6,7 @@ use cdb_model::container::MemberOf;
 use cdb_model::query::Filter;
 use cdb_model::{Container, Query, Stored, Timestamp};
 
-use crate::message::{Address, Content, Envelope, MessageDocument, MessageId, Side};
+use crate::message::{Content, Envelope, MessageAddress, MessageDocument, MessageId, Side};
 use crate::retry::{Attempt, Tries};
 
 /// The error of an attempt without a result.
@@ -21,9 +21,9 @@ pub struct RetryingMessage {
     /// The message's id.
     pub id: MessageId,
     /// The sending partition.
-    pub from: Address,
+    pub from: MessageAddress,
     /// The receiving partition.
-    pub to: Address,
+    pub to: MessageAddress,
     /// The stored name of its type.
     pub message_type: String,
     /// When it was sent.
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn an_attempt_whose_process_ended_counts_when_the_next_one_has_started() {
-        let address = |place: &str| Address {
+        let address = |place: &str| MessageAddress {
             container: "shop".to_owned(),
             partition: place.into(),
         };

@@ -9,7 +9,7 @@ use cdb_model::{Batch, Container, PartitionKey};
 use serde::ser::Error as _;
 
 use super::receivers::{Receiver, Receivers};
-use crate::message::{Address, Envelope, MAX_MESSAGE_BYTES, Message, MessageContext};
+use crate::message::{Envelope, MAX_MESSAGE_BYTES, Message, MessageAddress, MessageContext};
 
 /// An upper bound of the bytes of an envelope besides payload and context: ids and addresses.
 const ENVELOPE_BYTES: usize = 16 * 1024;
@@ -38,7 +38,7 @@ const STREAM_BYTES: usize = 8 * 1024;
 #[derive(Debug)]
 pub struct OutboxBatch<C> {
     changes: Batch<C>,
-    home: Address,
+    home: MessageAddress,
     unsent: Vec<Unsent>,
     context: MessageContext,
     receivers: Arc<Receivers>,
@@ -47,14 +47,14 @@ pub struct OutboxBatch<C> {
 /// A message without a number.
 #[derive(Clone, Debug)]
 pub(crate) struct Unsent {
-    pub(crate) to: Address,
+    pub(crate) to: MessageAddress,
     pub(crate) message_type: String,
     pub(crate) payload: String,
     pub(crate) context: MessageContext,
 }
 
 impl<C: Container> OutboxBatch<C> {
-    pub(crate) fn new(home: Address) -> Self {
+    pub(crate) fn new(home: MessageAddress) -> Self {
         Self {
             changes: Batch::new(&home.partition),
             home,
@@ -108,7 +108,8 @@ impl<C: Container> OutboxBatch<C> {
     }
 
     fn receivers(&self) -> usize {
-        let receivers: BTreeSet<&Address> = self.unsent.iter().map(|unsent| &unsent.to).collect();
+        let receivers: BTreeSet<&MessageAddress> =
+            self.unsent.iter().map(|unsent| &unsent.to).collect();
         receivers.len()
     }
 
@@ -205,7 +206,7 @@ impl<C: Container> OutboxBatch<C> {
             )));
         }
         self.unsent.push(Unsent {
-            to: Address {
+            to: MessageAddress {
                 container: container.into(),
                 partition: partition.into(),
             },
@@ -230,7 +231,7 @@ impl<C: Container> OutboxBatch<C> {
         &self.changes
     }
 
-    pub(crate) fn home(&self) -> &Address {
+    pub(crate) fn home(&self) -> &MessageAddress {
         &self.home
     }
 
