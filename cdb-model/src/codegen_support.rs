@@ -31,8 +31,8 @@ pub use crate::container::definition::Container;
 pub use crate::container::{DefaultTtl, Extends, MemberOf};
 pub use crate::document::document_type::{Document, DocumentKey, Stored};
 pub use crate::document::{
-    Address, BatchPartition, Computed, DecodeError, Delete, Embedding, FieldCodec, Fixed, FullText,
-    Indexed, Patchable, Path, Unindexed,
+    BatchPartition, Computed, DecodeError, Delete, DocumentAddress, Embedding, FieldCodec, Fixed,
+    FullText, Indexed, Patchable, Path, Unindexed,
 };
 pub use crate::operation::patch::Patch;
 pub use crate::operation::{DeletionPath, Leasable, Lease, LeasePaths, SoftDelete};

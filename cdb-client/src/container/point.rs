@@ -1,7 +1,7 @@
 //! Reads of one document, requests for one, and what a write returns.
 
 use cdb_model::container::MemberOf;
-use cdb_model::document::{Address, KnownPartition, WriteMark};
+use cdb_model::document::{DocumentAddress, KnownPartition, WriteMark};
 use cdb_model::operation::Target;
 use cdb_model::stored::decode;
 use cdb_model::value::ItemId;
@@ -64,7 +64,7 @@ impl<C: Container> ContainerClient<C> {
 
     async fn find<D, P: KnownPartition>(
         &self,
-        address: &Address<D, P>,
+        address: &DocumentAddress<D, P>,
     ) -> Result<Option<Accepted>> {
         let id = address.id().map_err(Error::encode)?;
         let partition = address.partition().clone().into_key();

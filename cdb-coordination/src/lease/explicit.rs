@@ -7,7 +7,7 @@ use std::time::Duration;
 use cdb_client::ContainerClient;
 use cdb_client::retry::within_deadline;
 use cdb_model::container::MemberOf;
-use cdb_model::document::{Address, KnownPartition};
+use cdb_model::document::{DocumentAddress, KnownPartition};
 use cdb_model::operation::{Leasable, Lease, Target};
 use cdb_model::{Container, Patch, Stored};
 use derive_where::derive_where;
@@ -120,7 +120,7 @@ where
 
     async fn try_acquire<P: KnownPartition>(
         &self,
-        address: Address<D, P>,
+        address: DocumentAddress<D, P>,
     ) -> Result<LeaseGuard<C, D>, LeaseError> {
         let mut container = self.container.clone();
         for _ in 0..ATTEMPTS {
@@ -195,7 +195,7 @@ where
 
     async fn try_break<P: KnownPartition>(
         &self,
-        address: Address<D, P>,
+        address: DocumentAddress<D, P>,
     ) -> Result<Option<Lease>, LeaseError> {
         let container = self.container.latest_committed();
         for _ in 0..ATTEMPTS {

@@ -1,6 +1,6 @@
 //! The operations that a guard executes under its lease.
 
-use cdb_model::document::{Address, Delete, KnownPartition, Replace};
+use cdb_model::document::{Delete, DocumentAddress, KnownPartition, Replace};
 use cdb_model::{Batch, Document, Patch};
 
 use super::error::LeaseError;
@@ -31,7 +31,7 @@ pub trait KeepsLease {}
 #[derive(Debug)]
 pub struct Change<C, D> {
     /// `None` for an operation on any document.
-    pub(super) address: Option<Address<D>>,
+    pub(super) address: Option<DocumentAddress<D>>,
     pub(super) kind: Kind<C, D>,
 }
 
@@ -44,7 +44,7 @@ pub(super) enum Kind<C, D> {
 }
 
 impl<C, D> Change<C, D> {
-    fn of(address: impl Into<Option<Address<D>>>, kind: Kind<C, D>) -> Self {
+    fn of(address: impl Into<Option<DocumentAddress<D>>>, kind: Kind<C, D>) -> Self {
         let address = address.into();
         Self { address, kind }
     }
@@ -56,7 +56,7 @@ impl<C, D> LeasedOperation<C, D> for Patch<D> {
     }
 }
 
-impl<C, D: Document, P: KnownPartition> LeasedOperation<C, D> for Patch<D, Address<D, P>> {
+impl<C, D: Document, P: KnownPartition> LeasedOperation<C, D> for Patch<D, DocumentAddress<D, P>> {
     fn into_change(self) -> Result<Change<C, D>, LeaseError> {
         let (address, patch) = self.into_parts();
         Ok(Change::of(address.into_known(), Kind::Patch(patch)))

@@ -45,7 +45,7 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 900 * 1024;
 /// ```
 /// use cdb_coordination::message::MessageAddress;
 ///
-/// let desk = Address { container: "orders".into(), partition: "ann".into() };
+/// let desk = MessageAddress { container: "orders".into(), partition: "ann".into() };
 /// assert_eq!(desk.to_string(), r#"orders["ann"]"#); // as logs show it
 /// ```
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -9,7 +9,7 @@ mod path;
 mod write_mark;
 
 pub(crate) use crud::WholeDocument;
-pub use crud::{Address, Create, Delete, Read, Replace, Upsert};
+pub use crud::{Create, Delete, DocumentAddress, Read, Replace, Upsert};
 pub use document_type::FieldCodec;
 pub(crate) use document_type::{Document, DocumentKey, Stored};
 pub use error::{DecodeError, EncodeError};

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use cdb_model::container::MemberOf;
-use cdb_model::document::{Address, Create, Delete, KnownPartition, Replace, Upsert};
+use cdb_model::document::{Create, Delete, DocumentAddress, KnownPartition, Replace, Upsert};
 use cdb_model::operation::{BatchOperation, Operation, PreparedOperation};
 use cdb_model::value::{AnyPartitionKey, ItemId};
 use cdb_model::{Container, Document, ETag, PartitionKey, Patch, Stored};
@@ -35,7 +35,7 @@ impl<D: Document> SingleOperation for Replace<D> {
     type Answer = Written;
 }
 
-impl<D: Document, P: KnownPartition> SingleOperation for Patch<D, Address<D, P>> {
+impl<D: Document, P: KnownPartition> SingleOperation for Patch<D, DocumentAddress<D, P>> {
     type Answer = Written;
 }
 
@@ -122,7 +122,10 @@ impl<C: Container> ContainerClient<C> {
     ///
     /// # Errors
     /// As [`run`](Self::run). Also when the document is not a `D`; it is patched then.
-    pub async fn patch_and_read<D, P>(&self, patch: Patch<D, Address<D, P>>) -> Result<Stored<D>>
+    pub async fn patch_and_read<D, P>(
+        &self,
+        patch: Patch<D, DocumentAddress<D, P>>,
+    ) -> Result<Stored<D>>
     where
         D: MemberOf<C>,
         P: KnownPartition,

@@ -1,7 +1,7 @@
 //! Read, change, replace: updates of one document that other writers may change too.
 
 use cdb_model::container::MemberOf;
-use cdb_model::document::{Address, KnownPartition, WriteMark};
+use cdb_model::document::{DocumentAddress, KnownPartition, WriteMark};
 use cdb_model::operation::{Identity, Target};
 use cdb_model::{Container, Stored};
 use tokio::time::Instant;
@@ -95,7 +95,7 @@ impl<C: Container> ContainerClient<C> {
         }
     }
 
-    async fn read_existing<D, P>(&self, address: &Address<D, P>) -> Result<Stored<D>>
+    async fn read_existing<D, P>(&self, address: &DocumentAddress<D, P>) -> Result<Stored<D>>
     where
         D: MemberOf<C>,
         P: KnownPartition,
