@@ -9,7 +9,7 @@ use cdb_model::{Container, ETag, PartitionKey, Stored};
 use http::Method;
 
 use crate::container::handle::ContainerClient;
-use crate::error::{Error, OperationKind, Result, Status};
+use crate::error::{Error, RequestKind, Result, Status};
 use crate::protocol::{Accepted, Request, header};
 
 /// The result of a write.
@@ -78,7 +78,7 @@ impl<C: Container> ContainerClient<C> {
         partition: &PartitionKey,
         id: &ItemId,
     ) -> Result<Option<Accepted>> {
-        let request = self.item_request(OperationKind::Read, Method::GET, id)?;
+        let request = self.item_request(RequestKind::Read, Method::GET, id)?;
         let request = request.in_partition(partition)?;
         let request = self.consistent(request.session(self.context.session_of(partition)));
         match self.context.send(&request).await {
@@ -91,7 +91,7 @@ impl<C: Container> ContainerClient<C> {
     /// Creates a request for one item, without a body.
     pub(super) fn item_request(
         &self,
-        kind: OperationKind,
+        kind: RequestKind,
         method: Method,
         id: &ItemId,
     ) -> Result<Request> {

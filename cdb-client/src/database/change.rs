@@ -17,7 +17,7 @@ use crate::database::DatabaseClient;
 use crate::database::search_definition::{
     Existing, add_computed, add_full_texts, add_search_indexes, add_vectors,
 };
-use crate::error::{Error, ErrorKind, OperationKind, Result};
+use crate::error::{Error, ErrorKind, RequestKind, Result};
 use crate::protocol::{JSON, Request, Resource};
 
 /// How often the definition is read and replaced while others change it or answers are lost.
@@ -212,7 +212,7 @@ impl DatabaseClient {
         resource: &Resource,
         edit: impl Fn(&mut Map<String, Value>) -> Result<bool>,
     ) -> Result<()> {
-        let kind = OperationKind::ReadContainer;
+        let kind = RequestKind::ReadContainer;
         let read = Request::new(kind, Method::GET, resource.clone());
         let mut live: Map<String, Value> = self.send(&read).await?.metadata()?;
         let etag = live.get("_etag").and_then(Value::as_str).map(ETag::new);
@@ -223,7 +223,7 @@ impl DatabaseClient {
         // The service owns the members that begin with an underscore: `_rid`, `_self`, `_etag`,
         // `_ts`, …
         live.retain(|name, _| !name.starts_with('_'));
-        let kind = OperationKind::ReplaceContainer;
+        let kind = RequestKind::ReplaceContainer;
         let replace = Request::new(kind, Method::PUT, resource.clone()).if_match(&etag)?;
         self.send(&replace.json(JSON, &live)?).await.map(drop)
     }

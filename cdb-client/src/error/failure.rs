@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cdb_model::value::KeyTooLong;
 
-use crate::error::{OperationKind, Status};
+use crate::error::{RequestKind, Status};
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
@@ -61,7 +61,7 @@ struct FailedOperation {
 #[non_exhaustive]
 pub struct CallDetails {
     /// The kind of request.
-    pub operation: OperationKind,
+    pub operation: RequestKind,
     /// The link of the resource, such as `dbs/db/colls/c`.
     pub resource: String,
     /// The status of the last answer; `None` when the last attempt got none.

@@ -6,5 +6,5 @@ mod status;
 
 pub use failure::CallDetails;
 pub(crate) use failure::{Error, ErrorKind, Result, Taken};
-pub use operation::OperationKind;
+pub use operation::RequestKind;
 pub use status::Status;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cdb_model::limits::MAX_REQUEST_BYTES;
 use tokio::time::{Instant, timeout};
 
-use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
+use crate::error::{CallDetails, Error, ErrorKind, RequestKind, Result, Status};
 use crate::partitions::{SessionTokens, Watch};
 use crate::protocol::{Accepted, Outcome, Request, Response};
 use crate::retry::{Backoff, RetryConfig, Tries, time_left};
@@ -74,8 +74,7 @@ impl Call<'_> {
             self.tries.moving += 1;
         }
         let kind = self.request.kind;
-        if status.code == 429 && kind.is_metadata() && kind != OperationKind::ReadPhysicalPartitions
-        {
+        if status.code == 429 && kind.is_metadata() && kind != RequestKind::ReadPhysicalPartitions {
             self.deadline = self.deadline.max(retry.opening_deadline).min(self.longest);
         }
     }

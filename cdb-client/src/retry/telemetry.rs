@@ -132,7 +132,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::error::OperationKind;
+    use crate::error::RequestKind;
     use crate::protocol::Resource;
 
     /// Records every value of every histogram as text.
@@ -181,7 +181,7 @@ mod tests {
     fn every_call_records_its_duration_and_charge() {
         let recorded = Recorded::default();
         let item = Resource::container("db", "c").item("a").unwrap();
-        let request = Request::new(OperationKind::Read, Method::GET, item);
+        let request = Request::new(RequestKind::Read, Method::GET, item);
         let result = Err(Error::new(ErrorKind::Unavailable, "no answer"));
         metrics::with_local_recorder(&recorded, || {
             let elapsed = Duration::from_millis(250);

@@ -20,7 +20,7 @@ use crate::container::context::ContainerContext;
 use crate::container::feed::cursor::{FeedCursor, FeedStart, RangeCursor};
 use crate::container::feed::row::{ChangeRow, FeedRow, VersionRow};
 use crate::container::handle::ContainerClient;
-use crate::error::{Error, OperationKind, Result};
+use crate::error::{Error, RequestKind, Result};
 use crate::partitions::{EpkPart, SessionScope};
 use crate::protocol::{Request, header};
 
@@ -321,7 +321,7 @@ impl RangeCursor {
         etag: Option<&str>,
     ) -> Result<Request> {
         let mut request = Request::new(
-            OperationKind::ChangeFeed,
+            RequestKind::ChangeFeed,
             Method::GET,
             context.resource.items(),
         )

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::container::context::ContainerContext;
 use crate::container::handle::ContainerClient;
 use crate::container::write::batch::repeat_of;
-use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
+use crate::error::{CallDetails, Error, ErrorKind, RequestKind, Result, Status};
 use crate::partitions::{PhysicalPartitionId, RangeMap};
 use crate::protocol::{Accepted, JSON, OperationResult, Outcome, Request, header};
 use crate::retry::{Tries, Verdict, time_left, verdict};
@@ -186,7 +186,7 @@ impl ContainerContext {
         body.push(b']');
         let of = |&index: &usize| &sending.operations[index].operation;
         let request = self
-            .items_request(OperationKind::Bulk, JSON, body.into())
+            .items_request(RequestKind::Bulk, JSON, body.into())
             .header(header::IS_BATCH, "True")
             .header(header::BATCH_ATOMIC, "False")
             .header(header::BATCH_CONTINUE_ON_ERROR, "True")
@@ -267,7 +267,7 @@ impl ContainerContext {
             Some(_) => error,
             // The deadline has passed. The request may still be executed.
             None => error.with_call(CallDetails {
-                operation: OperationKind::Bulk,
+                operation: RequestKind::Bulk,
                 resource: self.resource.link.clone(),
                 status: None,
                 activity_id: String::new(),

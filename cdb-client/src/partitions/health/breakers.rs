@@ -378,7 +378,7 @@ mod tests {
         let signal = |code, sub| {
             let status = Status::new(code, sub);
             let details = crate::error::CallDetails {
-                operation: crate::error::OperationKind::Read,
+                operation: crate::error::RequestKind::Read,
                 resource: String::new(),
                 status: Some(status),
                 activity_id: String::new(),
