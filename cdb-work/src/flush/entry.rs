@@ -10,7 +10,7 @@ use cdb_model::{Batch, Container, PartitionKey};
 
 use crate::memory::inner::Inner;
 use crate::streams::claim::Claim;
-use crate::streams::delivery::Delivery;
+use crate::streams::delivery::DeliveryReason;
 use crate::streams::documents::{Work, WorkMessage};
 use crate::streams::new_work::NewWork;
 use crate::streams::status::WorkStatus;
@@ -41,7 +41,7 @@ use crate::streams::stream::ClaimState;
 #[derive(Debug)]
 pub struct ClaimedWork {
     pub(crate) message: Arc<WorkMessage>,
-    pub(crate) delivery: Delivery,
+    pub(crate) delivery: DeliveryReason,
     pub(crate) held: HeldClaim,
 }
 
@@ -77,7 +77,7 @@ impl ClaimedWork {
     }
 
     /// How the message came here: new, retried, or taken over from another coordinator.
-    pub fn delivery(&self) -> Delivery {
+    pub fn delivery(&self) -> DeliveryReason {
         self.delivery
     }
 

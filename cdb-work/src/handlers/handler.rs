@@ -15,7 +15,7 @@ use crate::flush::entry::{ClaimedWork, append_effects};
 use crate::memory::inner::Inner;
 use crate::memory::settlement::Settlement;
 use crate::streams::claim::Claim;
-use crate::streams::delivery::Delivery;
+use crate::streams::delivery::DeliveryReason;
 use crate::streams::documents::{Work, WorkMessage};
 use crate::streams::status::WorkStatus;
 use crate::streams::stream::ClaimState;
@@ -24,7 +24,7 @@ use crate::streams::stream::ClaimState;
 #[derive(Debug)]
 pub struct WorkContext {
     message: Arc<WorkMessage>,
-    delivery: Delivery,
+    delivery: DeliveryReason,
     claim: Claim,
     home: Weak<Inner>,
 }
@@ -45,7 +45,7 @@ impl WorkContext {
     }
 
     /// How the message came here: new, retried, or taken over from another coordinator.
-    pub fn delivery(&self) -> Delivery {
+    pub fn delivery(&self) -> DeliveryReason {
         self.delivery
     }
 

@@ -13,8 +13,8 @@ use cdb_emulator::Fault;
 use cdb_model::operation::BulkBatch;
 use cdb_model::{Document as _, Patch, Query};
 use cdb_work::{
-    Completed, Delivery, Partitions, RunConfig, Work, WorkConfig, WorkContext, WorkCoordinator,
-    WorkHandlers, WorkMember, WorkRun,
+    Completed, DeliveryReason, Partitions, RunConfig, Work, WorkConfig, WorkContext,
+    WorkCoordinator, WorkHandlers, WorkMember, WorkRun,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -58,7 +58,7 @@ impl Witness {
             .unwrap()
             .entry(key)
             .or_insert_with(Instant::now);
-        if work.delivery() == Delivery::TakenOver {
+        if work.delivery() == DeliveryReason::TakenOver {
             *self.taken_over.lock().unwrap() += 1;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

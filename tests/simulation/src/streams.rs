@@ -11,8 +11,9 @@ use cdb_coordination::membership::{InMemoryLeaseProvider, LeaseProvider};
 use cdb_coordination::{Failed, Membership};
 use cdb_model::{Container, Document, Patch, Query};
 use cdb_work::{
-    Completed, Delivery, NewWork, Partitions, RunConfig, Settlement, Work, WorkConfig, WorkContext,
-    WorkCoordinator, WorkError, WorkFailure, WorkHandlers, WorkMember, WorkMessage, WorkRun,
+    Completed, DeliveryReason, NewWork, Partitions, RunConfig, Settlement, Work, WorkConfig,
+    WorkContext, WorkCoordinator, WorkError, WorkFailure, WorkHandlers, WorkMember, WorkMessage,
+    WorkRun,
 };
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
@@ -122,7 +123,7 @@ impl Record {
             sleep_until(until.min(Instant::now() + RENEWAL)).await;
             work.renew();
         }
-        if number.is_multiple_of(7) && work.delivery() == Delivery::New {
+        if number.is_multiple_of(7) && work.delivery() == DeliveryReason::New {
             return Err(Failed::temporarily("the first attempt fails"));
         }
         let patch = Patch::<Tally>::new()
