@@ -9,7 +9,7 @@ use cdb_model::{Container, ETag, PartitionKey, Stored};
 use http::Method;
 
 use crate::container::handle::ContainerClient;
-use crate::error::{Error, RequestKind, Result, Status};
+use crate::error::{Error, RequestKind, ResponseStatus, Result};
 use crate::protocol::{Accepted, Request, header};
 
 /// The result of a write.
@@ -83,7 +83,7 @@ impl<C: Container> ContainerClient<C> {
         let request = self.consistent(request.session(self.context.session_of(partition)));
         match self.context.send(&request).await {
             Ok(accepted) => Ok(Some(accepted)),
-            Err(error) if error.status() == Some(Status::ITEM_NOT_FOUND) => Ok(None),
+            Err(error) if error.status() == Some(ResponseStatus::ITEM_NOT_FOUND) => Ok(None),
             Err(error) => Err(error),
         }
     }

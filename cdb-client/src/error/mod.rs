@@ -7,4 +7,4 @@ mod status;
 pub use failure::CallDetails;
 pub(crate) use failure::{Error, ErrorKind, Result, Taken};
 pub use operation::RequestKind;
-pub use status::Status;
+pub use status::ResponseStatus;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
-use crate::error::{RequestKind, Status};
+use crate::error::{RequestKind, ResponseStatus};
 
 /// A snapshot of a client's usage by kind of operation. Every attempt counts, including failed
 /// ones.
@@ -118,7 +118,7 @@ fn add_charge(charge: f64) {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
     pub kind: RequestKind,
-    pub status: Option<Status>,
+    pub status: Option<ResponseStatus>,
     pub charge: f64,
     pub bytes_sent: usize,
     pub bytes_received: usize,
@@ -137,7 +137,7 @@ impl Meter {
         let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = usage.by_kind.entry(attempt.kind).or_default();
         entry.requests += 1;
-        entry.failures += u64::from(!attempt.status.is_some_and(Status::is_success));
+        entry.failures += u64::from(!attempt.status.is_some_and(ResponseStatus::is_success));
         entry.throttled += u64::from(attempt.status.is_some_and(|status| status.code == 429));
         entry.charge += attempt.charge;
         entry.bytes_sent += bytes(attempt.bytes_sent);
@@ -159,7 +159,7 @@ mod tests {
     fn attempt(kind: RequestKind, code: u16) -> Attempt {
         Attempt {
             kind,
-            status: Some(Status::new(code, 0)),
+            status: Some(ResponseStatus::new(code, 0)),
             charge: 2.5,
             bytes_sent: 10,
             bytes_received: 20,

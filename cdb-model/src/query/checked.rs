@@ -12,7 +12,7 @@ use super::aggregate::{Summand, argument};
 use super::statement::{Fetch, RowForm, Scope, Statement};
 use super::{
     Array, Explain, Explanation, Filter, Filterable, Operand, Order, QueriedIn, Query, Queryable,
-    Text,
+    TextField,
 };
 use crate::container::{Container, MemberOf};
 use crate::document::{DecodeError, Document, Path, Stored};
@@ -379,7 +379,7 @@ pub fn element<D, V: Array<Element: Scalar>, I, M>(
 
 /// Returns a text that is searched in a string.
 #[doc(hidden)]
-pub fn matched<D, V: Scalar + Text, I, M>(
+pub fn matched<D, V: Scalar + TextField, I, M>(
     _: Path<D, V, I, M>,
     value: impl Operand<V>,
 ) -> serde_json::Result<Value> {

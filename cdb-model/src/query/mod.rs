@@ -18,7 +18,9 @@ pub mod statement;
 pub(crate) use builder::Query;
 pub use builder::ValueQuery;
 pub use checked::{Documents, Sql};
-pub use condition::{Array, Filter, Filterable, Operand, Optional, Searched, Text, compare_values};
+pub use condition::{
+    Array, Filter, Filterable, Operand, Optional, Searched, TextField, compare_values,
+};
 pub use criteria::{CriteriaError, Criterion, Operator, SortCriterion};
 pub use explain::{Explain, Explanation, QueryForm};
 pub use order::{Composite, Order};

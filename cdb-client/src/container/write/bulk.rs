@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use crate::container::context::ContainerContext;
 use crate::container::handle::ContainerClient;
 use crate::container::write::batch::repeat_of;
-use crate::error::{CallDetails, Error, ErrorKind, RequestKind, Result, Status};
+use crate::error::{CallDetails, Error, ErrorKind, RequestKind, ResponseStatus, Result};
 use crate::partitions::{PhysicalPartitionId, RangeMap};
 use crate::protocol::{Accepted, JSON, OperationResult, Outcome, Request, header};
 use crate::retry::{Tries, Verdict, time_left, verdict};
@@ -379,7 +379,7 @@ fn judge(
     let verdict = verdict(repeat, Tries::default(), outcome);
     // The other operations leave room in the next answer (dotnet, `BulkExecutionRetryPolicy`). No
     // source says whether this one was executed.
-    let is_too_long = status == Status::BULK_ANSWER_TOO_LONG;
+    let is_too_long = status == ResponseStatus::BULK_ANSWER_TOO_LONG;
     let retry = is_too_long || matches!(verdict, Verdict::RetryAfter(_) | Verdict::RetrySlowly);
     let result = if verdict == Verdict::Accept {
         Ok(result)
