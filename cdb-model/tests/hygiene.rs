@@ -50,7 +50,7 @@ pub mod shadowed {
         pub ttl: ::core::option::Option<::core::primitive::u32>,
         #[document(lease)]
         #[serde(default)]
-        pub lease: ::cdb_model::Lease,
+        pub lease: ::cdb_model::operation::Lease,
     }
 
     #[derive(cdb_model::Scalar, serde::Serialize, serde::Deserialize)]

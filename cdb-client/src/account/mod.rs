@@ -6,6 +6,5 @@ pub(crate) mod handle;
 
 pub use crate::regions::{Account, Region};
 pub use builder::CosmosClientBuilder;
-pub(crate) use connection_string::ConnectionString;
 pub use connection_string::ConnectionStringParts;
 pub(crate) use handle::CosmosClient;

@@ -10,7 +10,7 @@ use crate::container::feed::{ChangeFeed, FeedCursor, FeedStart};
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, RequestKind, Result};
 use crate::protocol::JSON;
-use crate::throughput::measure_charge;
+use crate::throughput::usage::measure_charge;
 
 /// The number of documents per page and physical partition.
 const PAGE: u32 = 500;

@@ -10,5 +10,4 @@ mod search;
 mod source;
 
 pub use page::Continuation;
-pub(crate) use page::Page;
 pub use run::{AvailableRows, Pages, QueryRun};

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::fixture::{listing, one_range};
 use super::shop::{Order, Profile, Shop, order, profile, shop};
 use crate::error::ErrorKind;
-use crate::throughput::measure_charge;
+use crate::measure_charge;
 use crate::transport::{Delivery, Script, Step};
 
 fn results(codes: &[u16]) -> Step {
