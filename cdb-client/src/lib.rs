@@ -104,7 +104,6 @@ pub use account::connection_string::ConnectionString;
 pub use account::handle::CosmosClient;
 pub use container::ContainerClient;
 pub use container::query::page::Page;
-#[doc(inline)]
 pub use container::{feed, query, write};
 pub use credential::master_key::MasterKey;
 pub use database::config::Bootstrap;

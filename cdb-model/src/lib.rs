@@ -57,7 +57,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`document`] | paths of a type, single reads and writes as values, [`ETag`]'s conditions, errors of keys and fields |
+//! | [`document`] | paths of a type; reads and writes of one document as values |
 //! | [`value`] | ids, parts of partition keys, numbers as text |
 //! | [`operation`] | patches, leases, soft deletion, batches and bulks |
 //! | [`query`] | conditions, sort orders and `explain`; aggregates, searches, and statements as a client sends them |

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::membership::{MemberDocument, MemberRecord};
 
 /// The documents of the container that stores the progress of
-/// [`ChangeProcessor`](super::ChangeProcessor)s. One container serves any number of processors; each
+/// [`ChangeProcessor`](crate::ChangeProcessor)s. One container serves any number of processors; each
 /// has a partition.
 #[derive(Container, Clone, Debug)]
 #[non_exhaustive]

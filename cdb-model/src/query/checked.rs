@@ -255,7 +255,7 @@ where
     }
 }
 
-/// Returns a merged row as an object. `merged` is a row of [`Groups::into_rows`](super::Groups::into_rows).
+/// Returns a merged row as an object. `merged` is a row of [`Groups::into_rows`](super::aggregate::Groups::into_rows).
 fn columns_of(columns: &[Column], keys: usize, terms: usize, merged: Value) -> Value {
     let several = |value: Value, count| match value {
         Value::Array(values) if count != 1 => values,
