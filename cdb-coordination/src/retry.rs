@@ -78,16 +78,16 @@ impl RetryPolicy {
 /// The reason why a message was not delivered, and whether to retry.
 ///
 /// ```
-/// use cdb_coordination::retry::{RetryPolicy, Undelivered};
+/// use cdb_coordination::retry::{RetryPolicy, DeliveryError};
 ///
 /// let policy = RetryPolicy::default().with_max_attempts(3);
-/// assert!(Undelivered::refused("the queue is full").is_final(3, &policy));
-/// assert!(Undelivered::permanent("no such queue").is_final(1, &policy));
-/// assert!(!Undelivered::unreachable("no answer").is_final(1_000, &policy)); // an outage is never final
+/// assert!(DeliveryError::refused("the queue is full").is_final(3, &policy));
+/// assert!(DeliveryError::permanent("no such queue").is_final(1, &policy));
+/// assert!(!DeliveryError::unreachable("no answer").is_final(1_000, &policy)); // an outage is never final
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Undelivered {
+pub struct DeliveryError {
     reason: String,
     weight: Weight,
 }
@@ -104,7 +104,7 @@ enum Weight {
     Permanent,
 }
 
-impl Undelivered {
+impl DeliveryError {
     /// The service cannot be reached or has no capacity: retried without limit.
     pub fn unreachable(reason: impl Into<String>) -> Self {
         Self::new(reason.into(), Weight::Unreachable)
@@ -140,7 +140,7 @@ impl Undelivered {
     }
 }
 
-impl From<&Error> for Undelivered {
+impl From<&Error> for DeliveryError {
     fn from(error: &Error) -> Self {
         let weight = match error.kind() {
             // Rotated keys and changed roles say nothing about the message.
@@ -244,11 +244,11 @@ mod tests {
 
     #[test]
     fn an_outage_makes_no_dead_letters() {
-        assert!(!Undelivered::unreachable("no answer").is_final(1_000, &policy()));
-        let refused = Undelivered::refused("no such container");
+        assert!(!DeliveryError::unreachable("no answer").is_final(1_000, &policy()));
+        let refused = DeliveryError::refused("no such container");
         assert!(!refused.is_final(2, &policy()));
         assert!(refused.is_final(3, &policy()));
-        assert!(Undelivered::permanent("unreadable").is_final(1, &policy()));
+        assert!(DeliveryError::permanent("unreadable").is_final(1, &policy()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -268,7 +268,7 @@ mod tests {
                 .build()
                 .unwrap();
             let error = client.database("shop").delete().await.unwrap_err();
-            let undelivered = Undelivered::from(&error);
+            let undelivered = DeliveryError::from(&error);
             assert_eq!(undelivered.counts(), counts, "{status}/{sub}");
         }
     }

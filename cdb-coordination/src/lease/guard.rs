@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::error::LeaseError;
 use super::fenced::{Held, Then};
-use super::operation::{KeepsLease, LeasedOperation};
+use super::operation::{LeasedOperation, RenewableLease};
 
 /// A leased document. Every write of the guard carries the fence of the lease and renews the lease.
 /// After the lease is lost or broken, a write fails with [`LeaseError::Lost`] and changes nothing.
@@ -144,7 +144,7 @@ where
     ///   operation 0.
     pub async fn run<O>(&mut self, operation: O) -> Result<(), LeaseError>
     where
-        O: LeasedOperation<C, D> + KeepsLease,
+        O: LeasedOperation<C, D> + RenewableLease,
     {
         self.held.run(operation, Then::Keep).await
     }

@@ -25,7 +25,7 @@ pub trait LeasedOperation<C, D> {
     message = "`{Self}` does not keep the lease",
     note = "a deletion ends the lease: execute it with `guard.release_with(…)`"
 )]
-pub trait KeepsLease {}
+pub trait RenewableLease {}
 
 /// Cannot be named outside this crate, so that no other crate implements [`LeasedOperation`].
 #[derive(Debug)]
@@ -87,8 +87,8 @@ impl<C, D> LeasedOperation<C, D> for (Patch<D>, Batch<C>) {
     }
 }
 
-impl<D, T> KeepsLease for Patch<D, T> {}
+impl<D, T> RenewableLease for Patch<D, T> {}
 
-impl<D> KeepsLease for Replace<D> {}
+impl<D> RenewableLease for Replace<D> {}
 
-impl<C, D> KeepsLease for (Patch<D>, Batch<C>) {}
+impl<C, D> RenewableLease for (Patch<D>, Batch<C>) {}

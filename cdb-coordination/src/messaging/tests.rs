@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::message::Content;
 use crate::message::Side;
 use crate::messaging::{DeadLetter, MessagingConfig};
-use crate::outbox::{Relay as _, commit, reconcile};
-use crate::retry::{RetryPolicy, Undelivered};
+use crate::outbox::{OutboxTransport as _, commit, reconcile};
+use crate::retry::{DeliveryError, RetryPolicy};
 use crate::{Message, MessageDocument, Messaging, Received};
 
 #[derive(Document, Serialize, Deserialize)]
@@ -193,7 +193,7 @@ async fn a_message_dead_lettered_in_the_outbox_frees_its_stream_and_arrives_when
     let sent = env.commit([1, 2]).await;
     let inner = &env.messaging.inner;
     inner
-        .dead_letter(&sent[0], &Undelivered::permanent("a test"))
+        .dead_letter(&sent[0], &DeliveryError::permanent("a test"))
         .await;
     env.deliver(&sent[1..]).await;
     assert!(env.receive().await.is_empty());

@@ -13,7 +13,7 @@ mod streams;
 
 pub(crate) use batch::OutboxBatch;
 pub(crate) use commit::commit;
-pub use dispatch::{Dispatcher, Handover, Relay, reconcile};
+pub use dispatch::{Dispatcher, OutboxTransport, PendingDelivery, reconcile};
 pub use error::OutboxError;
 pub use receivers::Receiver;
 pub(crate) use receivers::Receivers;

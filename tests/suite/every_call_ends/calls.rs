@@ -421,7 +421,7 @@ pub(super) const LEFT_OUT: &[(&str, &str)] = &[
         "a form, a read and a batch, as `Messaging::commit`",
     ),
     ("Handlers::handle", "sends nothing"),
-    ("Handover::done", "sends nothing"),
+    ("PendingDelivery::done", "sends nothing"),
     ("LeaseGuard::release_with", "as `LeaseGuard::run`"),
     ("LeaseGuard::renew_if_due", "as `LeaseGuard::renew`"),
     ("Membership::leave", "has a timeout of its own"),
