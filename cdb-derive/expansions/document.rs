@@ -40,7 +40,10 @@ const _: () = {
         /// Patches the document with this key: add the changes to the operation.
         pub fn patch(
             &self,
-        ) -> __model::Patch<Order, __model::DocumentAddress<Order, __model::PartitionKey>> {
+        ) -> __model::Patch<
+            Order,
+            __model::DocumentAddress<Order, __model::PartitionKey>,
+        > {
             __model::Patch::new().at(self)
         }
         /// Deletes the document with this key.
