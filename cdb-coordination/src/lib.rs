@@ -37,7 +37,7 @@ pub use lease::explicit::Leases;
 pub use membership::handle::Membership;
 pub use message::document::MessageDocument;
 pub use message::envelope::Message;
-pub use message::handlers::Failed;
+pub use message::handlers::HandlerError;
 pub use messaging::builder::Messaging;
 pub use messaging::dead_letter::DeadLetters;
 pub use outbox::batch::OutboxBatch;

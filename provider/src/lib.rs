@@ -82,7 +82,7 @@ pub mod prelude {
     pub use cdb_client::feed::FeedRow;
     pub use cdb_client::{Bootstrap, ContainerClient, CosmosClient, Page};
     pub use cdb_coordination::{
-        ChangeProcessor, Failed, LeaseError, Leases, Message, MessageDocument, Messaging,
+        ChangeProcessor, HandlerError, LeaseError, Leases, Message, MessageDocument, Messaging,
         OutboxBatch, Received,
     };
     pub use cdb_model::operation::{BulkBatch, Lease};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cdb_model::Timestamp;
 
-use crate::message::{Delivered, Failed};
+use crate::message::{Delivered, HandlerError};
 use crate::message::{Envelope, MessageAddress, MessageContext, MessageId};
 use crate::outbox::{OutboxBatch, Receivers};
 
@@ -34,7 +34,7 @@ impl<M> Received<M> {
 }
 
 /// The result of a handler: the batch with its effect, or the failure.
-pub type Handled<C> = Result<OutboxBatch<C>, Failed>;
+pub type Handled<C> = Result<OutboxBatch<C>, HandlerError>;
 
 /// A claimed message, before its payload is read.
 pub(crate) struct Arrival {

@@ -16,5 +16,5 @@ pub use envelope::{DocumentMessage, MessageAddress, MessageId};
 pub(crate) use envelope::{Envelope, MAX_MESSAGE_BYTES, Message};
 #[doc(hidden)]
 pub use handlers::{Delivered, Handlers};
-pub(crate) use handlers::{Failed, catch_panic};
+pub(crate) use handlers::{HandlerError, catch_panic};
 pub(crate) use lifetimes::Lifetimes;

@@ -17,7 +17,9 @@ use tokio_util::task::TaskTracker;
 use super::dead_letter::DeadLetters;
 use super::retrying::Retrying;
 use crate::endpoint::{Arrival, Handled, Hints, Inner, MessagingConfig, Received};
-use crate::message::{DocumentMessage, Failed, Handlers, Message, MessageAddress, MessageDocument};
+use crate::message::{
+    DocumentMessage, HandlerError, Handlers, Message, MessageAddress, MessageDocument,
+};
 use crate::outbox::{
     Dispatcher, OutboxBatch, OutboxError, PreparedBatch, Receiver, Receivers, Route, Streams,
     Terms, commit,
@@ -29,7 +31,7 @@ use crate::timing::TimingError;
 ///
 /// ```
 /// use cdb_coordination::messaging::MessagingConfig;
-/// use cdb_coordination::{Failed, Messaging, Received};
+/// use cdb_coordination::{HandlerError, Messaging, Received};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::Placed;
 /// # shop::with_shop(async |shop| {
@@ -37,7 +39,7 @@ use crate::timing::TimingError;
 /// let messaging = Messaging::builder(shop)
 ///     .config(MessagingConfig::default().with_concurrency(8))
 ///     .on(async |message: Received<Placed>, batch| match message.message.number {
-///         0 => Err(Failed::permanently("orders count from 1")), // a dead letter
+///         0 => Err(HandlerError::permanently("orders count from 1")), // a dead letter
 ///         _ => Ok(batch), // committed together with the receipt
 ///     })
 ///     .start()?;
@@ -178,7 +180,7 @@ where
                     let id = key.to_id()?;
                     let reason =
                         format!("the document `{id}` is in another partition than the receiver");
-                    return Err(Failed::permanently(reason));
+                    return Err(HandlerError::permanently(reason));
                 }
                 match latest.read(address).await {
                     Ok(Some(document)) => handler(document, received, batch).await,
@@ -186,9 +188,9 @@ where
                         let id = key.to_id()?;
                         let reason =
                             format!("`{id}` does not exist; create it and redrive the message");
-                        Err(Failed::temporarily(reason))
+                        Err(HandlerError::temporarily(reason))
                     }
-                    Err(error) => Err(Failed::unread(&error)),
+                    Err(error) => Err(HandlerError::unread(&error)),
                 }
             }
         })

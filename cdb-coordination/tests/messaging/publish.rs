@@ -5,7 +5,7 @@ use std::time::Duration;
 use cdb_coordination::message::DocumentMessage;
 use cdb_coordination::outbox::Receiver;
 use cdb_coordination::retry::RetryPolicy;
-use cdb_coordination::{Failed, Message, Messaging, OutboxBatch, Received};
+use cdb_coordination::{HandlerError, Message, Messaging, OutboxBatch, Received};
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Document, Stored, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ async fn of_two_receivers_the_one_that_fails_gets_its_copy_again() {
         sent.expect("the test goes on");
         async move {
             match note.attempt {
-                1 => Err(Failed::temporarily("the ledger is busy")),
+                1 => Err(HandlerError::temporarily("the ledger is busy")),
                 _ => note_down(&note.message, batch),
             }
         }

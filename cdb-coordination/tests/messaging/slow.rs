@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cdb_coordination::messaging::{Handled, MessagingConfig};
 use cdb_coordination::retry::RetryPolicy;
-use cdb_coordination::{Failed, MessageDocument, Messaging, OutboxBatch, Received};
+use cdb_coordination::{HandlerError, MessageDocument, Messaging, OutboxBatch, Received};
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::Query;
 use tokio::sync::Semaphore;
@@ -155,7 +155,7 @@ async fn a_message_is_received_with_the_longest_durations() {
     let messaging = env.messaging().config(longest);
     let messaging = messaging.on(async |note: Received<Note>, batch| {
         if note.message.0 == 1 {
-            return Err(Failed::temporarily("not yet"));
+            return Err(HandlerError::temporarily("not yet"));
         }
         note_down(&note.message, batch)
     });

@@ -11,7 +11,7 @@ use cdb_coordination::message::Side;
 use cdb_coordination::messaging::{DeadLetter, Handled, MessagingBuilder, MessagingConfig};
 use cdb_coordination::outbox::OutboxError;
 use cdb_coordination::retry::RetryPolicy;
-use cdb_coordination::{Failed, Message, MessageDocument, Messaging, OutboxBatch, Received};
+use cdb_coordination::{HandlerError, Message, MessageDocument, Messaging, OutboxBatch, Received};
 use cdb_emulator::{Effect, Fault};
 use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -161,7 +161,7 @@ async fn note_down(
     assert_eq!(place, "house");
     let to = match batch.partition().values() {
         [cdb_model::value::PartitionKeyValue::String(place)] => place.clone(),
-        other => return Err(Failed::permanently(format!("{other:?}"))),
+        other => return Err(HandlerError::permanently(format!("{other:?}"))),
     };
     let line = format!("{} {}", note.message.from, note.message.number);
     if let Some(mut diary) = house.read(&DiaryKey::new(&*to)).await? {
@@ -382,7 +382,7 @@ async fn a_handler_that_fails_or_panics_is_retried_until_the_limit() {
             assert!(number != 2, "the second time");
             assert_eq!(note.attempt, number);
             if number < 4 {
-                return Err(Failed::temporarily(format!("attempt {number}")));
+                return Err(HandlerError::temporarily(format!("attempt {number}")));
             }
             Ok(batch)
         }

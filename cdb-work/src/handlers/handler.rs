@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 
 use cdb_coordination::message::{Delivered, Handlers, MessageContext};
-use cdb_coordination::{Failed, Message};
+use cdb_coordination::{HandlerError, Message};
 use cdb_model::container::Extends;
 use cdb_model::operation::BatchError;
 use cdb_model::{Batch, Container, PartitionKey};
@@ -139,7 +139,7 @@ type FailureHook = Box<dyn Fn(&WorkFailure) + Send + Sync>;
 /// The handlers of a [`run`](crate::WorkCoordinator::run), by the kind of the message.
 ///
 /// ```
-/// use cdb_coordination::{Failed, Message};
+/// use cdb_coordination::{HandlerError, Message};
 /// use cdb_work::WorkHandlers;
 /// use serde::{Deserialize, Serialize};
 ///
@@ -153,7 +153,7 @@ type FailureHook = Box<dyn Fn(&WorkFailure) + Send + Sync>;
 /// fn handlers() -> WorkHandlers {
 ///     WorkHandlers::new()
 ///         .on(async |paid: Paid, work| match paid.cents {
-///             0 => Err(Failed::permanently("there is nothing to pay")), // set aside at once
+///             0 => Err(HandlerError::permanently("there is nothing to pay")), // set aside at once
 ///             _ => Ok(work.done()),
 ///         })
 ///         .on_failure(|failure| eprintln!("{}", failure.reason))
@@ -180,7 +180,7 @@ impl WorkHandlers {
     where
         M: Message,
         F: Fn(M, WorkContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
+        Fut: Future<Output = Result<Completed, HandlerError>> + Send + 'static,
     {
         self.on_handler(String::new(), handler)
     }
@@ -193,7 +193,7 @@ impl WorkHandlers {
     where
         M: Message,
         F: Fn(M, WorkContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
+        Fut: Future<Output = Result<Completed, HandlerError>> + Send + 'static,
     {
         self.table.on(name.into(), handler);
         self
@@ -205,7 +205,7 @@ impl WorkHandlers {
     pub fn otherwise<F, Fut>(mut self, handler: F) -> Self
     where
         F: Fn(WorkContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
+        Fut: Future<Output = Result<Completed, HandlerError>> + Send + 'static,
     {
         self.table.otherwise(handler);
         self

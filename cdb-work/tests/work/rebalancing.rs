@@ -8,7 +8,7 @@ use std::time::Duration;
 use cdb_client::ContainerClient;
 use cdb_client::transport::async_trait;
 use cdb_coordination::membership::{LeaseProvider, MembershipConfig, SlotSet};
-use cdb_coordination::{Failed, Membership};
+use cdb_coordination::{HandlerError, Membership};
 use cdb_emulator::Fault;
 use cdb_model::operation::BulkBatch;
 use cdb_model::{Document as _, Patch, Query};
@@ -46,7 +46,7 @@ impl Witness {
         self,
         work: WorkContext,
         process: watch::Sender<Process>,
-    ) -> Result<Completed, Failed> {
+    ) -> Result<Completed, HandlerError> {
         let message = work.message();
         if message.kind == "kill" {
             process.send_replace(Process::Dead);

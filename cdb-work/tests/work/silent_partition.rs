@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_client::partitions::PhysicalPartitionId;
-use cdb_coordination::Failed;
+use cdb_coordination::HandlerError;
 use cdb_coordination::membership::{InMemoryLeaseProvider, LeaseProvider};
 use cdb_model::{PartitionKey, Query};
 use cdb_work::{
@@ -123,10 +123,10 @@ impl Times {
                 } = work.message();
                 let number: usize = message_id.parse().unwrap();
                 if stream.starts_with("poison") {
-                    return Err(Failed::permanently("poison"));
+                    return Err(HandlerError::permanently("poison"));
                 }
                 if number.is_multiple_of(5) && *attempts == 0 {
-                    return Err(Failed::temporarily("the first attempt fails"));
+                    return Err(HandlerError::temporarily("the first attempt fails"));
                 }
                 let mut handled = this.handled.lock().unwrap();
                 handled

@@ -14,7 +14,7 @@ use cdb_provider::coordination::message::Side;
 use cdb_provider::coordination::messaging::MessagingConfig;
 use cdb_provider::coordination::retry::RetryPolicy;
 use cdb_provider::coordination::{
-    ChangeProcessor, Failed, Message, MessageDocument, Messaging, Received,
+    ChangeProcessor, HandlerError, Message, MessageDocument, Messaging, Received,
 };
 use cdb_provider::documents::Durable;
 use cdb_work::{NewWork, Work, WorkConfig, WorkCoordinator};
@@ -77,7 +77,7 @@ where
             if is_fixed {
                 return Ok(batch);
             }
-            Err(Failed::temporarily("no parcel for the note"))
+            Err(HandlerError::temporarily("no parcel for the note"))
         }
     });
     let messaging = messaging.start().expect("the durations fit");
