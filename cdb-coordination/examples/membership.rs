@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use cdb_client::{Bootstrap, CosmosClient, MasterKey};
 use cdb_coordination::Membership;
 use cdb_coordination::membership::{
-    MemberDocument, MemberRecord, MembershipConfig, SlotSet, Standing,
+    MemberDocument, MemberRecord, MemberState, MembershipConfig, SlotSet,
 };
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document};
@@ -80,7 +80,7 @@ async fn until(holds: impl Fn() -> bool) -> Instant {
 
 fn sees(member: &Membership, count: usize) -> bool {
     let view = member.view();
-    view.standing() == Standing::Member && view.members().len() == count
+    view.standing() == MemberState::Member && view.members().len() == count
 }
 
 fn served(members: &[Membership]) -> SlotSet {

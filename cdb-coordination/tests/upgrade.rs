@@ -12,7 +12,7 @@ use std::time::Duration;
 use backend::Backend;
 use cdb_client::transport::SimulatedTime;
 use cdb_client::{Bootstrap, ContainerClient};
-use cdb_coordination::membership::{MemberDocument, MemberRecord, MembershipConfig, Standing};
+use cdb_coordination::membership::{MemberDocument, MemberRecord, MemberState, MembershipConfig};
 use cdb_coordination::messaging::MessagingConfig;
 use cdb_coordination::outbox::OutboxError;
 use cdb_coordination::{DeadLetters, Membership, Message, MessageDocument, Messaging, Received};
@@ -272,7 +272,7 @@ async fn a_roster_of_a_newer_form_is_not_joined() {
     let shop = open::<Shop>(&backend, "shop").await;
     let refused = Membership::start::<ShopMember, _>(shop, MembershipConfig::named("cat"));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_ne!(refused.view().standing(), Standing::Member);
+    assert_ne!(refused.view().standing(), MemberState::Member);
     let key = StoredMemberKey::new("cdb:members", "roster");
     let left = stored
         .read(&key)

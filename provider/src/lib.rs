@@ -56,7 +56,7 @@ pub use activity::effects::{
     ActivityError, Effects, EffectsError, TransactionalActivity, WithMessages,
 };
 pub use cdb_coordination::membership::{
-    InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
+    InMemoryLeaseProvider, LeaseProvider, MemberState, MembershipConfig, MembershipView, SlotSet,
 };
 pub use cdb_derive::SearchAttributes;
 pub use config::{CosmosDBProviderConfig, HandOver, OnNondeterminism};

@@ -23,4 +23,4 @@ pub use failed::FailedMember;
 pub(crate) use handle::Membership;
 pub use rendezvous::{name_hash, owner_of_slot};
 pub use slots::{InMemoryLeaseProvider, LeaseProvider, SlotSet};
-pub use view::{MembershipView, Standing};
+pub use view::{MemberState, MembershipView};

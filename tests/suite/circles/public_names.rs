@@ -33,7 +33,7 @@ const SEVERAL_TIMES: [(&str, &str); 6] = [
     ),
     ("MembershipView", "the provider's answer about its members"),
     ("SlotSet", "in the methods of `LeaseProvider`"),
-    ("Standing", "in `MembershipView`"),
+    ("MemberState", "in `MembershipView`"),
 ];
 
 /// Repeats names of all crates by design.

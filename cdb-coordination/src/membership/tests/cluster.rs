@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use crate::Membership;
-use crate::membership::{MemberDocument, MemberRecord, MembershipConfig, SlotSet, Standing};
+use crate::membership::{MemberDocument, MemberRecord, MemberState, MembershipConfig, SlotSet};
 
 /// The heartbeat interval of these tests.
 pub(super) const PERIOD: Duration = Duration::from_millis(400);
@@ -160,7 +160,7 @@ pub(super) fn sees(member: &Membership, names: &[&str]) -> bool {
     let view = member.view();
     let mut names = names.to_vec();
     names.sort_unstable();
-    view.standing() == Standing::Member && view.members() == names
+    view.standing() == MemberState::Member && view.members() == names
 }
 
 /// The slots that at least one of these members serves.
