@@ -19,7 +19,7 @@
 //!         "backwards"
 //!     }
 //!
-//!     fn encode(&self, payload: &str) -> Result<Option<Encoded>, PayloadError> {
+//!     fn encode(&self, payload: &str) -> Result<Option<EncodedPayload>, PayloadError> {
 //!         let bytes = payload.bytes().rev().collect();
 //!         Ok(Some(EncodedPayload { key: "k1".to_owned(), bytes }))
 //!     }
