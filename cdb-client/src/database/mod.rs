@@ -15,7 +15,6 @@ mod search_definition;
 mod tests;
 
 pub use change::ContainerChange;
-pub(crate) use config::Bootstrap;
 pub use config::{BootstrapConfig, OnDifference, Throughput};
 pub use difference::Difference;
 pub(crate) use handle::DatabaseClient;
