@@ -10,8 +10,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until};
 
 use super::shop::{Order, Profile, Shop, order, profile};
+use crate::Bootstrap;
 use crate::container::ContainerClient;
-use crate::database::Bootstrap;
 use crate::throughput::BackgroundConfig;
 use crate::transport::SimulatedTime;
 use crate::{CosmosClient, MasterKey};
