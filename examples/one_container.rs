@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use cdb_emulator::Emulator;
 use cdb_provider::coordination::{
-    Failed, Message, MessageDocument, Messaging, OutboxBatch, Received,
+    HandlerError, Message, MessageDocument, Messaging, OutboxBatch, Received,
 };
 use cdb_provider::documents::Durable;
 use cdb_provider::model::{Container, Document, Query};
@@ -116,7 +116,7 @@ async fn main() -> Result<(), Failure> {
 async fn reserve(
     reserve: Received<Reserve>,
     mut batch: OutboxBatch<Shop>,
-) -> Result<OutboxBatch<Shop>, Failed> {
+) -> Result<OutboxBatch<Shop>, HandlerError> {
     batch.changes().add(
         Reservation {
             instance_id: STOCK.to_owned(),

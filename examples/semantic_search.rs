@@ -8,7 +8,8 @@
 
 use cdb_emulator::Emulator;
 use cdb_provider::client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
-use cdb_provider::model::{Container, Document, Hit, Query};
+use cdb_provider::model::query::search::Hit;
+use cdb_provider::model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use cdb_emulator::Emulator;
 use cdb_provider::client::ContainerClient;
 use cdb_provider::coordination::{
-    Failed, Message, MessageDocument, Messaging, OutboxBatch, Received,
+    HandlerError, Message, MessageDocument, Messaging, OutboxBatch, Received,
 };
 use cdb_provider::documents::Durable;
 use cdb_provider::model::{Container, Document, Patch};
@@ -162,7 +162,7 @@ async fn charge(
 async fn take(
     take: Received<Take>,
     mut batch: OutboxBatch<Shop>,
-) -> Result<OutboxBatch<Shop>, Failed> {
+) -> Result<OutboxBatch<Shop>, HandlerError> {
     let fewer = Patch::new().incr(Shelf::LAMPS, -take.message.lamps);
     batch.changes().add(fewer.at(&ShelfKey::new(STOCK)))?;
     Ok(batch)

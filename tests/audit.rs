@@ -9,7 +9,8 @@ use cdb_client::{ContainerClient, Error};
 use cdb_provider::documents::{
     Durable, HistorySegment, Instance, NEVER, OrchestratorItem, SCHEMA_PARTITION, Text,
 };
-use cdb_provider::model::{Container as _, Query, Stored, Unreadable};
+use cdb_provider::model::stored::Unreadable;
+use cdb_provider::model::{Container as _, Query, Stored};
 use duroxide::{Event, EventKind};
 
 /// The documents of one instance.

@@ -14,10 +14,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::{ContainerClient, CosmosClient, MasterKey, SimulatedTime, Transport};
+use cdb_client::transport::{SimulatedTime, Transport};
+use cdb_client::{ContainerClient, CosmosClient, MasterKey};
 use cdb_emulator::{DataRole, Emulator, Settings};
 use cdb_provider::documents::{Durable, HistorySegment, Instance, OrchestratorItem, Text};
-use cdb_provider::model::{Extends, Patch, Query};
+use cdb_provider::model::container::Extends;
+use cdb_provider::model::{Patch, Query};
 use cdb_provider::payload::{Encryption, PayloadCodec};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, OnNondeterminism};
 use duroxide::provider_validations::ProviderFactory;

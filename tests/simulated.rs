@@ -1,8 +1,9 @@
 //! Providers of tests in simulated time.
 
-use cdb_client::{ContainerClient, CosmosClient, MasterKey, SimulatedTime, Transport};
+use cdb_client::transport::{SimulatedTime, Transport};
+use cdb_client::{ContainerClient, CosmosClient, MasterKey};
 use cdb_provider::documents::Durable;
-use cdb_provider::model::Extends;
+use cdb_provider::model::container::Extends;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::providers::ProviderError;
 

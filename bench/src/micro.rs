@@ -6,10 +6,9 @@ use std::hint::black_box;
 use cdb_provider::documents::{
     Durable, HistorySegment, Instance, OrchestratorItem, OrchestratorItemKey, WorkerItem,
 };
-use cdb_provider::model::{
-    Batch, Container, Document as _, DocumentKey, ETag, IndexingPolicy, Timestamp, decode_any,
-    encode,
-};
+use cdb_provider::model::policy::IndexingPolicy;
+use cdb_provider::model::stored::{decode_any, encode};
+use cdb_provider::model::{Batch, Container, Document as _, DocumentKey, ETag, Timestamp};
 use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
 
@@ -145,7 +144,7 @@ fn worker_item() -> WorkerItem {
 }
 
 /// As the service returns it, with its own properties behind ours.
-fn stored<D: cdb_provider::model::MemberOf<Durable>>(document: &D) -> String {
+fn stored<D: cdb_provider::model::container::MemberOf<Durable>>(document: &D) -> String {
     let encoded =
         encode::<Durable, D>(document, Timestamp::default()).expect("the document can be stored");
     let json = encoded.json.get().trim_end_matches('}').to_owned();

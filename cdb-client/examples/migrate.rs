@@ -6,9 +6,13 @@
 use std::error::Error;
 use std::time::Instant;
 
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient, FeedStart, MasterKey};
+use cdb_client::feed::FeedStart;
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_emulator::Emulator;
-use cdb_model::{BulkBatch, Container, Document, UnknownFields, UpcastError};
+use cdb_model::operation::BulkBatch;
+use cdb_model::shape::UpcastError;
+use cdb_model::stored::UnknownFields;
+use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

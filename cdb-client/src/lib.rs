@@ -46,9 +46,26 @@
 //! }
 //! ```
 //!
+//! # Modules
+//!
+//! The root has what most programs name.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`account`] | the builder of a client, connection strings, regions |
+//! | [`credential`] | what authorizes requests; to write one |
+//! | [`database`] | how a container is opened, and how it differs from its types |
+//! | [`query`], [`write`], [`feed`] | results of queries, writes and the change feed |
+//! | [`error`] | details of a failed call |
+//! | [`retry`] | attempts and deadlines |
+//! | [`throughput`] | request units that were used; background requests |
+//! | [`partitions`] | physical partitions and their health |
+//! | [`transport`] | one HTTP request; to write a transport, and those for tests |
+//! | [`clock`] | the time of the machine |
+//!
 //! # Retries
 //!
-//! [`RetryConfig`] limits them. A write without an answer is sent again only if a second execution
+//! [`RetryConfig`](retry::RetryConfig) limits them. A write without an answer is sent again only if a second execution
 //! has the same result: an upsert, replace or delete without ETag, a patch that only sets, a batch
 //! of such operations without deletes. A create, a conditional write or any other batch is not sent again; its
 //! error [is ambiguous](Error::is_ambiguous).
@@ -56,7 +73,7 @@
 //! # Request units
 //!
 //! [`measure_charge`] returns what any call costs: a read, a batch, a bulk, a whole query, one item of
-//! a stream. The charge of an error is in its [`CallDetails`], the sum of all calls in
+//! a stream. The charge of an error is in its [`CallDetails`](error::CallDetails), the sum of all calls in
 //! [`ContainerClient::usage`].
 //!
 //! # Features
@@ -70,52 +87,30 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod client;
-mod clock;
+pub mod account;
+pub mod clock;
 mod container;
-mod credential;
-mod database;
-mod error;
-mod partitions;
+pub mod credential;
+pub mod database;
+pub mod error;
+pub mod partitions;
 mod protocol;
 mod regions;
-mod retry;
-mod throughput;
-mod transport;
+pub mod retry;
+pub mod throughput;
+pub mod transport;
+
+pub use account::connection_string::ConnectionString;
+pub use account::handle::CosmosClient;
+pub use container::ContainerClient;
+pub use container::query::page::Page;
+pub use container::{feed, query, write};
+pub use credential::master_key::MasterKey;
+pub use database::config::Bootstrap;
+pub use database::handle::DatabaseClient;
+pub use error::failure::{Error, ErrorKind, Result};
+pub use throughput::usage::measure_charge;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
-
-/// Crates needed to implement [`Transport`] and [`Credential`], in the versions that this crate
-/// uses.
-#[doc(no_inline)]
-pub use {async_trait::async_trait, bytes, http};
-
-pub use client::{ConnectionString, ConnectionStringParts, CosmosClient, CosmosClientBuilder};
-pub use clock::machine_now;
-#[cfg(any(test, feature = "test-support"))]
-pub use container::RawTarget;
-pub use container::{
-    AvailableRows, BatchOutcome, Change, ChangeFeed, ChangeRow, ContainerClient, Continuation,
-    FeedCursor, FeedPage, FeedRow, FeedStart, FromExecuted, Migration, MigrationStep, Page, Pages,
-    QueryRun, SingleOperation, VersionRow, Written,
-};
-#[cfg(feature = "entra")]
-pub use credential::EntraId;
-pub use credential::{Authorization, Credential, MasterKey, SigningContext};
-pub use database::{
-    Bootstrap, BootstrapConfig, ContainerChange, DatabaseClient, Difference, OnDifference,
-    Throughput,
-};
-pub use error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
-pub use partitions::{Behind, PartitionHealth, PhysicalPartitionId, SharedCall};
-pub use protocol::OperationResult;
-pub use regions::{Account, Region};
-#[doc(hidden)]
-pub use retry::Jitter;
-pub use retry::{RetryConfig, time_left, with_own_deadline, within_deadline};
-pub use throughput::{BackgroundConfig, OperationUsage, Usage, measure_charge};
-pub use transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
-#[cfg(any(test, feature = "test-support"))]
-pub use transport::{Script, SimulatedTime, Step};

@@ -2,7 +2,8 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use cdb_coordination::{Relay, Undelivered};
+use cdb_coordination::outbox::OutboxTransport;
+use cdb_coordination::retry::DeliveryError;
 
 /// Delivers numbers from one list in memory to another.
 #[derive(Default)]
@@ -12,10 +13,10 @@ pub struct Numbers {
 }
 
 #[async_trait::async_trait]
-impl Relay for Numbers {
+impl OutboxTransport for Numbers {
     type Message = u64;
 
-    async fn deliver(&self, messages: &[u64], delivered: &[u64]) -> Vec<Result<(), Undelivered>> {
+    async fn deliver(&self, messages: &[u64], delivered: &[u64]) -> Vec<Result<(), DeliveryError>> {
         self.left
             .lock()
             .unwrap()
@@ -39,9 +40,9 @@ impl Relay for Numbers {
         (0, 0)
     }
 
-    async fn postpone(&self, _: &u64, _: &Undelivered, _: Duration) {}
+    async fn postpone(&self, _: &u64, _: &DeliveryError, _: Duration) {}
 
-    async fn dead_letter(&self, _: &u64, _: &Undelivered) {}
+    async fn dead_letter(&self, _: &u64, _: &DeliveryError) {}
 
     fn describe(&self, message: &u64) -> String {
         message.to_string()

@@ -2,7 +2,8 @@
 include!("container.rs");
 
 use cdb_coordination::{MessageDocument, Message};
-use cdb_model::{Document, Lease};
+use cdb_model::Document;
+use cdb_model::operation::Lease;
 use serde::{Deserialize, Serialize};
 
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]

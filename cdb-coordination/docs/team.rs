@@ -1,7 +1,7 @@
 // The container of the examples of membership.
 include!("container.rs");
 
-use cdb_coordination::{MemberDocument, MemberRecord};
+use cdb_coordination::membership::{MemberDocument, MemberRecord};
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 // For files that define `Shop` and include `container.rs`.
-use cdb_coordination::ChangeFeedState;
+use cdb_coordination::change_feed::ChangeFeedState;
 
 /// Runs an example on a new shop and a container for the state of change processors.
 pub fn with_feed(

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cdb_client::{Bootstrap, CosmosClient, MasterKey};
-use cdb_coordination::{
-    MemberDocument, MemberRecord, Membership, MembershipConfig, SlotSet, Standing,
+use cdb_coordination::Membership;
+use cdb_coordination::membership::{
+    MemberDocument, MemberRecord, MemberState, MembershipConfig, SlotSet,
 };
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document};
@@ -79,7 +80,7 @@ async fn until(holds: impl Fn() -> bool) -> Instant {
 
 fn sees(member: &Membership, count: usize) -> bool {
     let view = member.view();
-    view.standing() == Standing::Member && view.members().len() == count
+    view.standing() == MemberState::Member && view.members().len() == count
 }
 
 fn served(members: &[Membership]) -> SlotSet {

@@ -9,7 +9,8 @@
 use std::error::Error;
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
-use cdb_coordination::{Criteria, Store};
+use cdb_coordination::Store;
+use cdb_coordination::store::Criteria;
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

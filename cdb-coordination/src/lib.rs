@@ -1,47 +1,44 @@
 #![doc = include_str!("../README.md")]
+//! # Modules
+//!
+//! The root has where each part begins.
+//!
+//! | module | begins with | contents |
+//! |---|---|---|
+//! | [`lease`] | [`Leases`] | locks on documents, and writes under their fences |
+//! | [`messaging`] | [`Messaging`] | opening a container for messages; messages that are retried or dead |
+//! | [`message`] | [`Message`], [`MessageDocument`] | messages as they are sent, handled and stored |
+//! | [`outbox`] | [`OutboxBatch`] | commits with messages, and their delivery |
+//! | [`membership`] | [`Membership`] | members, and the slots of each |
+//! | [`change_feed`] | [`ChangeProcessor`] | positions in the change feed, and who reads |
+//! | [`store`] | [`Store`] | documents of one type, by key and by criteria |
+//! | [`search`] | [`Rows`](search::Rows) | rows without the documents that cannot be read |
+//! | [`retry`], [`timing`] | [`RetryPolicy`](retry::RetryPolicy) | pauses between attempts; refused durations |
+
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod change_feed;
+pub mod change_feed;
 mod endpoint;
-mod lease;
-mod membership;
-mod message;
-mod messaging;
-mod outbox;
-mod retry;
-mod search;
-mod store;
+pub mod lease;
+pub mod membership;
+pub mod message;
+pub mod messaging;
+pub mod outbox;
+pub mod retry;
+pub mod search;
+pub mod store;
 mod telemetry;
-mod timing;
+pub mod timing;
 
-pub use change_feed::{
-    ChangeFeedState, ChangeHandlerError, ChangeProcessor, ChangeProcessorBuilder,
-    ChangeProcessorConfig, FeedMember, FeedPart, FeedSource, PartDocument, PartFailure,
-    PartProgress, ProcessorDocument, feed_parts, feed_progress, reset_feed, versions_progress,
-};
-pub use endpoint::{Handled, MessagingConfig, Received};
-pub use lease::{
-    Fenced, FencedWrite, Found, KeepsLease, Kept, LeaseError, LeaseGuard, LeasedOperation, Leases,
-    Lockable, confirm_lock, execute_fenced, execute_once, execute_proven, is_lost_race, keep, lock,
-};
-pub use membership::{
-    FailedMember, InMemoryLeaseProvider, LeaseProvider, MemberDocument, MemberRecord, Membership,
-    MembershipConfig, MembershipView, SlotSet, Standing, name_hash, owner_of_slot,
-};
-pub use message::{
-    Address, DocumentMessage, Failed, Message, MessageContext, MessageDocument, MessageId, Side,
-};
-#[doc(hidden)]
-pub use message::{Delivered, Handlers};
-pub use messaging::{
-    DeadLetter, DeadLetters, Messaging, MessagingBuilder, Retrying, RetryingMessage,
-};
-pub use outbox::{
-    Dispatcher, Handover, OutboxBatch, OutboxError, PreparedBatch, Receiver, Relay, reconcile,
-};
-pub use retry::{Attempt, Jitter, RetryPolicy, Undelivered};
-pub use search::Rows;
-#[doc(hidden)]
-pub use search::{Runs, Search, Windows};
-pub use store::{Criteria, Store, StoreError, StoreOperation};
-pub use timing::TimingError;
+pub use change_feed::processor::ChangeProcessor;
+pub use endpoint::Received;
+pub use lease::error::LeaseError;
+pub use lease::explicit::Leases;
+pub use membership::handle::Membership;
+pub use message::document::MessageDocument;
+pub use message::envelope::Message;
+pub use message::handlers::HandlerError;
+pub use messaging::builder::Messaging;
+pub use messaging::dead_letter::DeadLetters;
+pub use outbox::batch::OutboxBatch;
+pub use store::repository::Store;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 #[doc(inline)]
-pub use cdb_client::Jitter;
+pub use cdb_client::retry::Jitter;
 use cdb_client::{Error, ErrorKind};
 use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::timing::{FIRST_RETRY, LONGEST_RETRY, YEAR};
 ///
 /// ```
 /// use std::time::Duration;
-/// use cdb_coordination::{Jitter, RetryPolicy};
+/// use cdb_coordination::retry::{Jitter, RetryPolicy};
 ///
 /// let policy = RetryPolicy::default()
 ///     .with_delays(Duration::from_secs(2), Duration::from_secs(60))
@@ -78,16 +78,16 @@ impl RetryPolicy {
 /// The reason why a message was not delivered, and whether to retry.
 ///
 /// ```
-/// use cdb_coordination::{RetryPolicy, Undelivered};
+/// use cdb_coordination::retry::{RetryPolicy, DeliveryError};
 ///
 /// let policy = RetryPolicy::default().with_max_attempts(3);
-/// assert!(Undelivered::refused("the queue is full").is_final(3, &policy));
-/// assert!(Undelivered::permanent("no such queue").is_final(1, &policy));
-/// assert!(!Undelivered::unreachable("no answer").is_final(1_000, &policy)); // an outage is never final
+/// assert!(DeliveryError::refused("the queue is full").is_final(3, &policy));
+/// assert!(DeliveryError::permanent("no such queue").is_final(1, &policy));
+/// assert!(!DeliveryError::unreachable("no answer").is_final(1_000, &policy)); // an outage is never final
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
-pub struct Undelivered {
+pub struct DeliveryError {
     reason: String,
     weight: Weight,
 }
@@ -104,7 +104,7 @@ enum Weight {
     Permanent,
 }
 
-impl Undelivered {
+impl DeliveryError {
     /// The service cannot be reached or has no capacity: retried without limit.
     pub fn unreachable(reason: impl Into<String>) -> Self {
         Self::new(reason.into(), Weight::Unreachable)
@@ -140,7 +140,7 @@ impl Undelivered {
     }
 }
 
-impl From<&Error> for Undelivered {
+impl From<&Error> for DeliveryError {
     fn from(error: &Error) -> Self {
         let weight = match error.kind() {
             // Rotated keys and changed roles say nothing about the message.
@@ -215,7 +215,8 @@ pub(crate) fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cdb_client::{CosmosClient, MasterKey, Step};
+    use cdb_client::transport::Step;
+    use cdb_client::{CosmosClient, MasterKey};
 
     use super::*;
 
@@ -243,11 +244,11 @@ mod tests {
 
     #[test]
     fn an_outage_makes_no_dead_letters() {
-        assert!(!Undelivered::unreachable("no answer").is_final(1_000, &policy()));
-        let refused = Undelivered::refused("no such container");
+        assert!(!DeliveryError::unreachable("no answer").is_final(1_000, &policy()));
+        let refused = DeliveryError::refused("no such container");
         assert!(!refused.is_final(2, &policy()));
         assert!(refused.is_final(3, &policy()));
-        assert!(Undelivered::permanent("unreadable").is_final(1, &policy()));
+        assert!(DeliveryError::permanent("unreadable").is_final(1, &policy()));
     }
 
     #[tokio::test(start_paused = true)]
@@ -259,14 +260,15 @@ mod tests {
             ((403, 1014), true),
             ((404, 1003), true),
         ] {
-            let script = cdb_client::Script::new((0..3).map(|_| Step::refusal(status, sub)));
+            let script =
+                cdb_client::transport::Script::new((0..3).map(|_| Step::refusal(status, sub)));
             let client = CosmosClient::builder("http://localhost:8081")
                 .credential(MasterKey::new(cdb_emulator::WELL_KNOWN_KEY).unwrap())
                 .transport(script)
                 .build()
                 .unwrap();
             let error = client.database("shop").delete().await.unwrap_err();
-            let undelivered = Undelivered::from(&error);
+            let undelivered = DeliveryError::from(&error);
             assert_eq!(undelivered.counts(), counts, "{status}/{sub}");
         }
     }

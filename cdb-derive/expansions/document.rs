@@ -34,13 +34,16 @@ const _: () = {
         pub fn in_partition(
             &self,
             partition: impl __model::Into<__model::PartitionKey>,
-        ) -> __model::Address<Order> {
+        ) -> __model::DocumentAddress<Order> {
             __model::DocumentKey::in_partition(self, partition)
         }
         /// Patches the document with this key: add the changes to the operation.
         pub fn patch(
             &self,
-        ) -> __model::Patch<Order, __model::Address<Order, __model::PartitionKey>> {
+        ) -> __model::Patch<
+            Order,
+            __model::DocumentAddress<Order, __model::PartitionKey>,
+        > {
             __model::Patch::new().at(self)
         }
         /// Deletes the document with this key.

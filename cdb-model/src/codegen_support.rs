@@ -27,28 +27,34 @@ pub use crate::conflict::{
     Place, check_computed, check_discriminator, check_ids, check_indexing, check_partition_key,
     check_search, check_ttl, check_type, check_unique, flattened_key,
 };
-pub use crate::container::{Container, DefaultTtl, Extends, MemberOf};
+pub use crate::container::definition::Container;
+pub use crate::container::{DefaultTtl, Extends, MemberOf};
+pub use crate::document::document_type::{Document, DocumentKey, Stored};
 pub use crate::document::{
-    Address, BatchPartition, Computed, DecodeError, Delete, Document, DocumentKey, Embedding,
-    FieldCodec, Fixed, FullText, Indexed, Patchable, Path, Stored, Unindexed,
+    BatchPartition, Computed, DecodeError, Delete, DocumentAddress, Embedding, FieldCodec, Fixed,
+    FullText, Indexed, Patchable, Path, Unindexed,
 };
-pub use crate::operation::{DeletionPath, Leasable, Lease, LeasePaths, Patch, SoftDelete};
-pub use crate::query::{
-    Array, Column, Composite, Documents, ProjectedField, Projection, QueriedIn, Queryable, Sql,
-    column_of, element, equal, filtered, matched, ordered, ordered_argument, pointer_of, read_any,
-    read_document, summed, untyped,
+pub use crate::operation::patch::Patch;
+pub use crate::operation::{DeletionPath, Leasable, Lease, LeasePaths, SoftDelete};
+pub use crate::query::checked::{
+    Column, column_of, element, equal, filtered, matched, ordered, ordered_argument, pointer_of,
+    summed, untyped,
 };
+pub use crate::query::projection::{ProjectedField, Projection};
+pub use crate::query::queryable::{read_any, read_document};
+pub use crate::query::{Array, Composite, Documents, QueriedIn, Queryable, Sql};
 pub use crate::shape::{
     CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction, DocumentShape,
     ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, VectorDistance,
     VectorElement, VectorIndexKind, VectorShape,
 };
 pub use crate::sql::{AggregateKind, Fragment, IndexUse};
-pub use crate::stored::decode_fields;
-pub use crate::value::{
-    IdCodec, IdError, IdPart, IdParts, ItemId, Ordered, PartitionKey, PartitionKeyFields,
-    PartitionKeyPart, PartitionKeyValue, Scalar, Timestamp, format_id, id_codec,
-};
+pub use crate::stored::codec::decode_fields;
+pub use crate::value::id::{IdCodec, IdParts, format_id, id_codec};
+pub use crate::value::partition_key::{PartitionKey, PartitionKeyFields};
+pub use crate::value::scalar::Scalar;
+pub use crate::value::timestamp::Timestamp;
+pub use crate::value::{IdError, IdPart, ItemId, Ordered, PartitionKeyPart, PartitionKeyValue};
 
 /// Finds the codec of a document: `(&FindCodec::<Order>::start()).field_codec()`. The method is that of
 /// [`SerdeCodec`] if the type has serde's traits. Otherwise it is that of [`MissingCodec`], one call
@@ -168,7 +174,7 @@ pub const fn is_time_to_live<T: TimeToLive>() {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot keep unknown fields",
     label = "this field is marked `#[document(unknown)]`",
-    note = "use `cdb_model::UnknownFields`"
+    note = "use `cdb_model::stored::UnknownFields`"
 )]
 pub trait KeepsUnknownFields {}
 
@@ -257,7 +263,7 @@ pub const fn is_full_text<T: FullTextField>() {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a lease",
     label = "this field is marked `#[document(lease)]`",
-    note = "use `cdb_model::Lease`"
+    note = "use `cdb_model::operation::Lease`"
 )]
 pub trait LeaseField {
     /// Returns the lease.

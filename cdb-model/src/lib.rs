@@ -5,7 +5,10 @@
 //! policy. This crate sends nothing; `cdb-client` does.
 //!
 //! ```
-//! use cdb_model::{Batch, BatchError, Container, Document, DocumentKey, Explain, FieldCodec, Query};
+//! use cdb_model::document::FieldCodec;
+//! use cdb_model::operation::BatchError;
+//! use cdb_model::query::Explain;
+//! use cdb_model::{Batch, Container, Document, DocumentKey, Query};
 //! use serde::{Deserialize, Serialize};
 //!
 //! #[derive(Document, Serialize, Deserialize)]
@@ -48,6 +51,22 @@
 //!
 //! The other examples of this crate use this `Order` and this `Shop`.
 //!
+//! # Modules
+//!
+//! The root has what most programs name.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`document`] | paths of a type; reads and writes of one document as values |
+//! | [`value`] | ids, parts of partition keys, numbers as text |
+//! | [`operation`] | patches, leases, soft deletion, batches and bulks |
+//! | [`query`] | conditions, sort orders and `explain`; aggregates, searches, and statements as a client sends them |
+//! | [`container`] | the definition of a container; which types it has |
+//! | [`policy`] | the indexing policy, and how two differ |
+//! | [`stored`] | the JSON of a document: reading, writing, older versions, damaged documents |
+//! | [`shape`] | a document type as constants, for tools |
+//! | [`limits`] | the service's limits |
+//!
 //! # Features
 //!
 //! - `derive` (on by default): the derives [`Document`](macro@Document),
@@ -62,63 +81,29 @@
 #[path = "codegen_support.rs"]
 pub mod __private;
 mod conflict;
-mod container;
-mod document;
+pub mod container;
+pub mod document;
 pub mod limits;
-mod operation;
-mod policy;
-mod query;
-mod shape;
+pub mod operation;
+pub mod policy;
+pub mod query;
+pub mod shape;
 mod sql;
-mod stored;
-mod value;
+pub mod stored;
+pub mod value;
 
 #[cfg(feature = "derive")]
 pub use cdb_derive::{Container, Document, PartitionKeyFields, Projection, Scalar, sql};
-pub use container::{
-    Container, ContainerDefinition, DefaultTtl, Extends, LimitExceeded, MemberOf,
-    PartitionKeyDefinition, PartitionKeyKind, UniqueKey, UniqueKeyPolicy,
-};
-pub use document::{
-    Address, BatchPartition, Computed, Create, DecodeError, Delete, Document, DocumentKey, ETag,
-    Embedding, EncodeError, FieldCodec, Fixed, FullText, Indexed, KnownPartition, Partition,
-    Patchable, Path, Read, Replace, Stored, Unindexed, Upsert, WriteMark,
-};
-#[doc(hidden)]
-pub use operation::Identity;
-pub use operation::{
-    Batch, BatchError, BatchOperation, BulkBatch, Changeable, Counter, DeletionPath, EntryPath,
-    Leasable, Lease, LeasePaths, Operation, OperationError, OperationIndex, Patch, PatchBody,
-    PatchError, PatchOperation, PreparedOperation, SoftDelete, Target,
-};
-pub use policy::{
-    CompositeIndexPath, ComputedProperty, ExcludedPath, FullTextIndex, FullTextPath,
-    FullTextPolicy, IncludedPath, IndexingMode, IndexingPolicy, PolicyDifference, VectorEmbedding,
-    VectorEmbeddingPolicy, VectorIndex,
-};
-pub use query::{
-    Aggregate, AggregateQuery, Aggregates, Array, Composite, CriteriaError, Criterion, Documents,
-    Explain, Explanation, Fetch, Filter, Filterable, GroupKeys, GroupQuery, GroupedQuery, Groups,
-    Hit, KeyLookup, Operand, Operator, Optional, Order, Projection, QueriedIn, Query, QueryForm,
-    Queryable, Rank, RawSql, RowByRow, RowForm, Scope, SearchQuery, SearchStatement, Searched,
-    SingleRow, SortCriterion, SortKey, Sql, Statement, Summand, Text, ValueQuery, WithVectors,
-    WithWords, compare_values,
-};
-pub use shape::{
-    AbsentValue, CompositePath, CompositeShape, CompositeTarget, ComputedShape, Direction,
-    DocumentShape, ExpressionPart, FieldIndexing, FieldShape, FullTextShape, IdSegment, Upcast,
-    UpcastError, VectorDistance, VectorElement, VectorIndexKind, VectorShape,
-};
-pub use sql::{AggregateKind, Parameter, ValueError};
-pub use stored::{
-    Encoded, Location, UnknownFields, Unreadable, Upgraded, decode, decode_any, encode, is_same,
-    partition_key_of, upcast, upgrade,
-};
-pub use value::{
-    AnyPartitionKey, IdError, IdPart, ItemId, KeyTooLong, Ordered, PartitionKey,
-    PartitionKeyFields, PartitionKeyPart, PartitionKeyValue, SEPARATORS, Scalar, SortableForm,
-    SortableText, TextInteger, Timestamp,
-};
+pub use container::definition::Container;
+pub use document::document_type::{Document, DocumentKey, Stored};
+pub use document::etag::ETag;
+pub use operation::batch::Batch;
+pub use operation::patch::Patch;
+pub use query::builder::Query;
+pub use query::projection::Projection;
+pub use value::partition_key::{PartitionKey, PartitionKeyFields};
+pub use value::scalar::Scalar;
+pub use value::timestamp::Timestamp;
 
 /// The example of the README.
 #[cfg(doctest)]

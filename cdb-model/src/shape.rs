@@ -191,7 +191,7 @@ pub struct FieldShape {
     pub path: &'static str,
     /// How the indexing policy treats the path.
     pub indexing: FieldIndexing,
-    /// Whether the index has the order of the type ([`Ordered`](crate::Ordered)). Always `false` for
+    /// Whether the index has the order of the type ([`Ordered`](crate::value::Ordered)). Always `false` for
     /// a path that is not indexed, and for an array.
     pub ordered: bool,
     /// Whether a document may lack the path: an `Option`, a field with a default, a nested path.

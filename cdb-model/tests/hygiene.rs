@@ -50,7 +50,7 @@ pub mod shadowed {
         pub ttl: ::core::option::Option<::core::primitive::u32>,
         #[document(lease)]
         #[serde(default)]
-        pub lease: ::cdb_model::Lease,
+        pub lease: ::cdb_model::operation::Lease,
     }
 
     #[derive(cdb_model::Scalar, serde::Serialize, serde::Deserialize)]
@@ -187,7 +187,7 @@ fn shadowed_names_have_no_effect() {
         number: 7,
         tags: Vec::new(),
         ttl: None,
-        lease: cdb_model::Lease::free(),
+        lease: cdb_model::operation::Lease::free(),
     };
     assert_eq!(order.key().to_id().unwrap().as_str(), "c:7");
     assert_eq!(shadowed::Larger::DOCUMENTS.len(), 1);
@@ -264,7 +264,7 @@ pub mod chosen {
 fn settings_can_be_macro_arguments() {
     assert_eq!(
         chosen::Choices::DEFAULT_TTL,
-        cdb_model::DefaultTtl::Seconds(60)
+        cdb_model::container::DefaultTtl::Seconds(60)
     );
     assert_eq!(chosen::Chosen::SHAPE.fields[1].path, "/many/[]");
     let chosen::Choices::Chosen(read) =

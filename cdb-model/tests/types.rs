@@ -4,8 +4,10 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use cdb_model::{IdPart, Ordered, PartitionKeyPart, Scalar, SortableForm, SortableText};
-use cdb_model::{TextInteger, Timestamp};
+use cdb_model::Scalar;
+use cdb_model::Timestamp;
+use cdb_model::value::TextInteger;
+use cdb_model::value::{IdPart, Ordered, PartitionKeyPart, SortableForm, SortableText};
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use expect_test::expect_file;
 use rust_decimal::Decimal;

@@ -3,7 +3,7 @@ include!("../../cdb-coordination/docs/container.rs");
 
 use std::sync::Arc;
 
-use cdb_coordination::InMemoryLeaseProvider;
+use cdb_coordination::membership::InMemoryLeaseProvider;
 use cdb_work::{Work, WorkConfig, WorkCoordinator};
 
 /// Runs an example with a single coordinator.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
-use cdb_coordination::{Failed, InMemoryLeaseProvider, Message};
+use cdb_coordination::membership::InMemoryLeaseProvider;
+use cdb_coordination::{HandlerError, Message};
 use cdb_emulator::Emulator;
 use cdb_work::{
     Broker, Lane, NewWork, RunConfig, Work, WorkConfig, WorkContext, WorkCoordinator, WorkHandlers,
@@ -44,13 +45,13 @@ struct Channels {
 impl Broker for Channels {
     type Delivery = u64;
 
-    async fn publish(&self, message: &WorkMessage) -> Result<(), Failed> {
+    async fn publish(&self, message: &WorkMessage) -> Result<(), HandlerError> {
         Ok(self
             .published
             .send(format!("{}: {}", message.stream, message.body))?)
     }
 
-    async fn receive(&self) -> Result<Option<(NewWork, u64)>, Failed> {
+    async fn receive(&self) -> Result<Option<(NewWork, u64)>, HandlerError> {
         let Some(delivery) = self.deliveries.lock().await.recv().await else {
             return Ok(None);
         };
@@ -62,7 +63,7 @@ impl Broker for Channels {
         Ok(Some((work.with_message(&ordered)?, delivery.number)))
     }
 
-    async fn acknowledge(&self, number: u64) -> Result<(), Failed> {
+    async fn acknowledge(&self, number: u64) -> Result<(), HandlerError> {
         println!("delivery {number} is stored");
         Ok(())
     }

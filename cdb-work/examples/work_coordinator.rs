@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
-use cdb_coordination::{Membership, MembershipConfig};
+use cdb_coordination::Membership;
+use cdb_coordination::membership::MembershipConfig;
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document, Query};
 use cdb_work::{

@@ -10,7 +10,9 @@ use crate::streams::stream::Verdict;
 use crate::timing::{
     CLAIM_TIMEOUT, DRAIN, FORGET, LEASE, LONGEST_PAUSE, REMEMBER, RENEWED_IN, SWEEP, UPKEEP, YEAR,
 };
-use cdb_coordination::{Jitter, RetryPolicy, TimingError, name_hash};
+use cdb_coordination::membership::name_hash;
+use cdb_coordination::retry::{Jitter, RetryPolicy};
+use cdb_coordination::timing::TimingError;
 
 /// The configuration of a [`WorkCoordinator`](crate::WorkCoordinator). Intervals, leases and delays
 /// count as at most one year.

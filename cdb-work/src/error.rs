@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_coordination::TimingError;
-use cdb_model::BatchError;
+use cdb_coordination::timing::TimingError;
+use cdb_model::operation::BatchError;
 
 /// The reason why work was not stored, reported or claimed.
 #[derive(Clone, Debug, thiserror::Error)]

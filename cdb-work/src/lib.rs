@@ -49,7 +49,7 @@ pub use handlers::handler::{Completed, WorkContext, WorkFailure, WorkHandlers};
 pub use handlers::processor::{RunConfig, WorkRun};
 pub use handlers::started::StartedWork;
 pub use memory::settlement::{Receipt, Settlement};
-pub use streams::delivery::Delivery;
+pub use streams::delivery::DeliveryReason;
 pub use streams::documents::{
     EventSnapshot, Lane, StreamEvent, Work, WorkMember, WorkMessage, WorkMessageKey, WorkPartition,
     WorkStream,

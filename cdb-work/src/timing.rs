@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cdb_coordination::RetryPolicy;
+use cdb_coordination::retry::RetryPolicy;
 
 /// The default of [`WorkConfig::lease`](crate::WorkConfig::lease).
 pub(crate) const LEASE: Duration = Duration::from_secs(15);

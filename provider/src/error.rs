@@ -1,7 +1,8 @@
 //! The error type of this crate, which decides which failures are retryable.
 
-use cdb_coordination::Fenced;
-use cdb_model::{BatchError, IdError};
+use cdb_coordination::lease::Fenced;
+use cdb_model::operation::BatchError;
+use cdb_model::value::IdError;
 use duroxide::providers::ProviderError;
 
 /// The operations that open a container. A wrong key stays wrong, so its error is permanent there.
@@ -127,7 +128,9 @@ impl<T, E: Into<Error>> InOperation<T> for Result<T, E> {
 
 #[cfg(test)]
 mod tests {
-    use cdb_client::{CosmosClient, Delivery, MasterKey, RetryConfig, Script, Step};
+    use cdb_client::retry::RetryConfig;
+    use cdb_client::transport::{Delivery, Script, Step};
+    use cdb_client::{CosmosClient, MasterKey};
 
     use super::*;
 

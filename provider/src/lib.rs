@@ -55,8 +55,8 @@ pub use cdb_model as model;
 pub use activity::effects::{
     ActivityError, Effects, EffectsError, TransactionalActivity, WithMessages,
 };
-pub use cdb_coordination::{
-    InMemoryLeaseProvider, LeaseProvider, MembershipConfig, MembershipView, SlotSet, Standing,
+pub use cdb_coordination::membership::{
+    InMemoryLeaseProvider, LeaseProvider, MemberState, MembershipConfig, MembershipView, SlotSet,
 };
 pub use cdb_derive::SearchAttributes;
 pub use config::{CosmosDBProviderConfig, HandOver, OnNondeterminism};
@@ -79,14 +79,18 @@ pub mod prelude {
     //! [`coordination`](crate::coordination), [`documents`](crate::documents) and
     //! [`model`](crate::model).
 
-    pub use cdb_client::{Bootstrap, ContainerClient, CosmosClient, FeedRow, Page};
+    pub use cdb_client::feed::FeedRow;
+    pub use cdb_client::{Bootstrap, ContainerClient, CosmosClient, Page};
     pub use cdb_coordination::{
-        ChangeProcessor, Failed, LeaseError, Leases, Message, MessageDocument, Messaging,
+        ChangeProcessor, HandlerError, LeaseError, Leases, Message, MessageDocument, Messaging,
         OutboxBatch, Received,
     };
+    pub use cdb_model::operation::{BulkBatch, Lease};
+    pub use cdb_model::stored::UnknownFields;
+    pub use cdb_model::value::SortableText;
     pub use cdb_model::{
-        Batch, BulkBatch, Container, Document, DocumentKey, Lease, PartitionKeyFields, Patch,
-        Projection, Query, Scalar, SortableText, Stored, Timestamp, UnknownFields, sql,
+        Batch, Container, Document, DocumentKey, PartitionKeyFields, Patch, Projection, Query,
+        Scalar, Stored, Timestamp, sql,
     };
 
     pub use cdb_derive::SearchAttributes;

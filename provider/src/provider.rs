@@ -3,9 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use cdb_client::{Bootstrap, BootstrapConfig, ContainerClient, OnDifference};
-use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider, Membership, MembershipView};
-use cdb_model::{Extends, Stored};
+use cdb_client::database::{BootstrapConfig, OnDifference};
+use cdb_client::{Bootstrap, ContainerClient};
+use cdb_coordination::Membership;
+use cdb_coordination::membership::{InMemoryLeaseProvider, LeaseProvider, MembershipView};
+use cdb_model::Stored;
+use cdb_model::container::Extends;
 use duroxide::Event;
 use duroxide::providers::ProviderError;
 use tokio::time::Instant;

@@ -20,7 +20,7 @@ const HOUR: Duration = secs(60 * 60);
 const TURN_LOCK: Duration = secs(5);
 /// The locks of activities and sessions (`worker_lock_timeout`, `session_lock_timeout`).
 const WORKER_LOCK: Duration = secs(30);
-/// The longest call of the client, with its retries (`cdb_client::RetryConfig`).
+/// The longest call of the client, with its retries (`cdb_client::retry::RetryConfig`).
 const CLIENT_CALL: Duration = secs(30);
 
 // Locks.
@@ -313,7 +313,7 @@ const _: () = assert!(fits(MIN_RETENTION_INTERVAL, 1, MAX_RETENTION_INTERVAL));
 
 #[cfg(test)]
 mod tests {
-    use cdb_client::RetryConfig;
+    use cdb_client::retry::RetryConfig;
     use duroxide::runtime::RuntimeOptions;
 
     use super::*;

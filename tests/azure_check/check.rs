@@ -3,10 +3,9 @@
 use cdb_model::Document as _;
 use std::time::Duration;
 
-use cdb_client::{
-    Bootstrap, BootstrapConfig, ContainerClient, CosmosClient, DatabaseClient, OperationUsage,
-    Throughput,
-};
+use cdb_client::database::{BootstrapConfig, Throughput};
+use cdb_client::throughput::OperationUsage;
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient};
 use cdb_provider::documents::Durable;
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -87,7 +86,10 @@ impl Check {
 
     /// Writes an item as it is, without the rules of the model.
     pub(crate) async fn upsert(&self, partition: &str, item: &Value) -> Result<Reply, Failure> {
-        let request = Raw::new(cdb_client::http::Method::POST, cdb_client::RawTarget::Items);
+        let request = Raw::new(
+            cdb_client::transport::http::Method::POST,
+            cdb_client::write::RawTarget::Items,
+        );
         let request = request.with("x-ms-documentdb-is-upsert", "True");
         self.send(&request.in_partition(partition).json(item.clone()))
             .await

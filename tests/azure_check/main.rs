@@ -5,10 +5,9 @@
 use std::process::ExitCode;
 
 use cdb_azure_check::{Answer, PROBES, Probe, Subject, run};
-use cdb_client::{
-    Authorization, ConnectionString, CosmosClient, Credential, MasterKey, SigningContext,
-    async_trait,
-};
+use cdb_client::credential::{Authorization, Credential, SigningContext};
+use cdb_client::transport::async_trait;
+use cdb_client::{ConnectionString, CosmosClient, MasterKey};
 use cdb_emulator::Emulator;
 
 type Failure = Box<dyn std::error::Error>;

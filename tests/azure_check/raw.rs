@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use cdb_client::http::header::CONTENT_TYPE;
-use cdb_client::http::{HeaderMap, HeaderName, HeaderValue, Method};
-use cdb_client::{ContainerClient, RawTarget};
+use cdb_client::ContainerClient;
+use cdb_client::transport::http::header::CONTENT_TYPE;
+use cdb_client::transport::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use cdb_client::write::RawTarget;
 use cdb_model::{Container, PartitionKey};
 use serde_json::Value;
 

@@ -4,7 +4,8 @@ include!("../../cdb-coordination/docs/container.rs");
 include!("../../cdb-coordination/docs/with_feed.rs");
 
 use cdb_coordination::MessageDocument;
-use cdb_model::{Document, Lease, Timestamp};
+use cdb_model::operation::Lease;
+use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
 #[derive(Document, Serialize, Deserialize, Clone, Debug)]

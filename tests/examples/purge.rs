@@ -6,9 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-use cdb_provider::client::{ContainerClient, Usage};
+use cdb_provider::client::ContainerClient;
+use cdb_provider::client::throughput::Usage;
 use cdb_provider::documents::{Durable, HistorySegment, Instance, Status, Text};
-use cdb_provider::model::{BulkBatch, Document as _, Query, Timestamp};
+use cdb_provider::model::operation::BulkBatch;
+use cdb_provider::model::{Document as _, Query, Timestamp};
 use cdb_tests::Backend;
 use duroxide::providers::ProviderAdmin;
 

@@ -7,7 +7,9 @@
 use std::time::{Duration, Instant};
 
 use cdb_provider::documents::{AttributeValue, Durable, Instance, Status};
-use cdb_provider::model::{BulkBatch, Document as _, Filter, Timestamp};
+use cdb_provider::model::operation::BulkBatch;
+use cdb_provider::model::query::Filter;
+use cdb_provider::model::{Document as _, Timestamp};
 use cdb_provider::{CosmosDBProvider, SearchAttributes};
 use cdb_tests::Backend;
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cdb_client::{HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError};
+use cdb_client::transport::{HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError};
 use cdb_provider::{CosmosDBProviderConfig, HandOver};
 use cdb_tests::Backend;
 use duroxide::providers::Provider;

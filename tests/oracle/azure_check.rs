@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use cdb_azure_check::{PROBES, Subject, run};
-use cdb_client::{
-    CosmosClient, HttpRequest, HttpResponse, MasterKey, Transport, TransportError, async_trait,
-};
+use cdb_client::transport::{HttpRequest, HttpResponse, Transport, TransportError, async_trait};
+use cdb_client::{CosmosClient, MasterKey};
 use cdb_second_store::{Theirs, query_body};
 use http::{HeaderMap, HeaderName, HeaderValue};
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cdb_provider::documents::{AttributeValue, Instance, InstanceKey, Status};
-use cdb_provider::model::{Document as _, Filter, RawSql, Timestamp};
+use cdb_provider::model::query::Filter;
+use cdb_provider::model::query::statement::RawSql;
+use cdb_provider::model::{Document as _, Timestamp};
 use cdb_provider::payload::Encryption;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, SearchAttributes};
 use duroxide::runtime::registry::ActivityRegistry;

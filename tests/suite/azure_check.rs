@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cdb_azure_check::{Answer, PROBES, Subject, run};
-use cdb_client::http::{HeaderValue, Method};
-use cdb_client::{
-    Authorization, CosmosClient, Credential, HttpRequest, HttpResponse, MasterKey, SigningContext,
-    SimulatedTime, Transport, TransportError,
-};
+use cdb_client::credential::{Authorization, Credential, SigningContext};
+use cdb_client::transport::http::{HeaderValue, Method};
+use cdb_client::transport::{HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError};
+use cdb_client::{CosmosClient, MasterKey};
 use cdb_emulator::{Consistency, DataRole, Effect, Emulator, Fault, OperationKind, Settings};
 
 const HOME: &str = "West US";
@@ -241,7 +240,7 @@ fn refusal(kind: OperationKind) -> Fault {
     Fault::always(Effect::error(400, 0)).on(kind)
 }
 
-fn replace(body: &mut cdb_client::bytes::Bytes, from: &str, to: &str) {
+fn replace(body: &mut cdb_client::transport::bytes::Bytes, from: &str, to: &str) {
     if let Ok(text) = std::str::from_utf8(body)
         && text.contains(from)
     {
@@ -359,7 +358,8 @@ async fn ask(names: &[&str], lie: Option<&'static Lie>) -> Vec<(&'static str, An
         let client = CosmosClient::builder(endpoint).credential(key());
         client.transport(network.clone()).clock_of(&time)
     };
-    let built = |builder: cdb_client::CosmosClientBuilder| builder.build().expect("a client");
+    let built =
+        |builder: cdb_client::account::CosmosClientBuilder| builder.build().expect("a client");
     let subject = Subject::new(built(at(emulator.endpoint())))
         .with_satellite(built(at(satellite)))
         .with_entra(built(at(emulator.endpoint()).credential(token)));

@@ -5,7 +5,8 @@ use std::time::Duration;
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::{InstanceKey, OrchestratorItem};
-use cdb_provider::model::{Filter, Query};
+use cdb_provider::model::Query;
+use cdb_provider::model::query::Filter;
 use cdb_tests::Backend;
 use duroxide::providers::{OrchestrationItem, Provider, TagFilter};
 

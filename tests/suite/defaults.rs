@@ -1,8 +1,13 @@
 //! The defaults of all public configurations. A change of one is a change for every user, so it
 //! belongs into the changelog. The provider has its own test.
 
-use cdb_client::{BackgroundConfig, BootstrapConfig, CosmosClientBuilder, RetryConfig};
-use cdb_coordination::{ChangeProcessorConfig, MessagingConfig, RetryPolicy};
+use cdb_client::account::CosmosClientBuilder;
+use cdb_client::database::BootstrapConfig;
+use cdb_client::retry::RetryConfig;
+use cdb_client::throughput::BackgroundConfig;
+use cdb_coordination::change_feed::ChangeProcessorConfig;
+use cdb_coordination::messaging::MessagingConfig;
+use cdb_coordination::retry::RetryPolicy;
 use cdb_emulator::Emulator;
 use cdb_work::{IntervalConfig, RunConfig, WorkConfig};
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cdb_client::HttpRequest;
+use cdb_client::transport::HttpRequest;
 use cdb_provider::documents::{
     Instance, InstanceKey, OrchestratorItem, PAUSED, WorkerItem, WorkerItemKey,
 };

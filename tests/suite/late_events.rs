@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::HttpRequest;
+use cdb_client::transport::HttpRequest;
 use cdb_tests::Backend;
 use duroxide::providers::Provider as _;
 use duroxide::{Client, EventKind};

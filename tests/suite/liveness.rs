@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::HttpRequest;
+use cdb_client::transport::HttpRequest;
 use cdb_emulator::OperationKind;
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::payload::Encryption;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_provider::coordination::owner_of_slot;
+use cdb_provider::coordination::membership::owner_of_slot;
 use cdb_provider::documents::dispatch_slot;
 use cdb_provider::{
-    CosmosDBProvider, InMemoryLeaseProvider, LeaseProvider, MembershipConfig, Standing,
+    CosmosDBProvider, InMemoryLeaseProvider, LeaseProvider, MemberState, MembershipConfig,
 };
 use cdb_tests::Backend;
 use duroxide::providers::{Provider, WorkItem};
@@ -67,9 +67,9 @@ async fn start(backend: &Backend, name: &str) -> (CosmosDBProvider, Arc<Runtime>
 pub(crate) async fn until_known(providers: &[&CosmosDBProvider], names: &[&str]) {
     eventually(async || {
         providers.iter().all(|provider| {
-            provider
-                .members()
-                .is_some_and(|view| view.standing() == Standing::Member && view.members() == names)
+            provider.members().is_some_and(|view| {
+                view.standing() == MemberState::Member && view.members() == names
+            })
         })
     })
     .await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::CosmosDBProvider;
-use cdb_provider::coordination::RetryPolicy;
+use cdb_provider::coordination::retry::RetryPolicy;
 use cdb_provider::documents::{NEVER, OutboxIntent};
 use cdb_provider::model::{Document as _, ETag, Timestamp};
 use cdb_tests::Backend;

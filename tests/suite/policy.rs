@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use cdb_provider::documents::Durable;
-use cdb_provider::model::{Container, Direction, IndexingPolicy};
+use cdb_provider::model::Container;
+use cdb_provider::model::policy::IndexingPolicy;
+use cdb_provider::model::shape::Direction;
 use cdb_provider::{CosmosDBProvider, InMemoryLeaseProvider, SearchAttributes};
 use cdb_tests::Backend;
 use duroxide::providers::{

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, BootstrapConfig, CosmosClient, MasterKey, RetryConfig, SimulatedTime};
+use cdb_client::database::BootstrapConfig;
+use cdb_client::retry::RetryConfig;
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, CosmosClient, MasterKey};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_provider::documents::{Durable, InstanceKey};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_provider::{CosmosDBProvider, MembershipConfig, Standing};
+use cdb_provider::{CosmosDBProvider, MemberState, MembershipConfig};
 use cdb_tests::Backend;
 use duroxide::providers::{ExecutionMetadata, Provider, SessionFetchConfig};
 use duroxide::runtime::registry::ActivityRegistry;
@@ -345,7 +345,7 @@ async fn a_provider_that_was_shut_down_is_not_a_member_and_still_serves_clients(
     let (first, second) = futures::join!(first, second);
     let seen_by_second = |names: &[&str]| {
         let view = second.members().expect("a member");
-        view.standing() == Standing::Member && view.members() == names
+        view.standing() == MemberState::Member && view.members() == names
     };
     eventually(async || seen_by_second(&["first", "second"])).await;
     first.shutdown(GRACE).await;

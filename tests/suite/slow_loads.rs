@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cdb_client::HttpRequest;
+use cdb_client::transport::HttpRequest;
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::{HistorySegment, Instance, InstanceKey, Status};
 use cdb_provider::model::{Document as _, Patch, Timestamp};

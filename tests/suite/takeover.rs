@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_provider::documents::{Durable, Instance, WorkerItem};
 use cdb_provider::model::Query;
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig, Standing};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MemberState, MembershipConfig};
 use cdb_tests::Backend;
 use duroxide::providers::{ExecutionMetadata, Provider, ProviderError, TagFilter, WorkItem};
 use tokio::time::Instant;
@@ -212,7 +212,7 @@ async fn commits_after_a_pause(pause: Duration) -> Option<[Result<(), ProviderEr
     members.network.repair();
     eventually(async || {
         let view = paused.members().expect("membership is on");
-        view.standing() == Standing::Member && view.members().len() == 2
+        view.standing() == MemberState::Member && view.members().len() == 2
     })
     .await;
     let turn = lock_turn(paused, "after").await;

@@ -5,14 +5,6 @@ use std::path::{Path, PathBuf};
 /// Files that may have more than 500 lines, with the reason.
 const LONG_FILES: [(&str, &str); 1] = [("tests/suite/validation/mod.rs", "a list")];
 
-/// Libraries' public modules: everything else is re-exported by name.
-const PUBLIC_MODULES: [(&str, &str); 4] = [
-    ("cdb-model/src/lib.rs", "pub mod limits;"),
-    ("cdb-model/src/lib.rs", "pub mod __private;"),
-    ("provider/src/lib.rs", "pub mod prelude {"),
-    ("provider/src/lib.rs", "pub mod record;"),
-];
-
 /// State machines, as files or folders: a dropped outcome of theirs is a fault.
 const STATE_MACHINES: [&str; 3] = [
     "cdb-work/src/partition/ownership.rs",
@@ -293,29 +285,6 @@ fn comments_are_sentences_and_not_banners() {
         })
         .collect();
     refuse(&found, "no banners");
-}
-
-#[test]
-fn libraries_export_names_and_not_modules() {
-    let mut found = Vec::new();
-    for library in [
-        "cdb-model",
-        "cdb-client",
-        "cdb-coordination",
-        "cdb-work",
-        "cdb-emulator",
-        "cdb-cli",
-        "provider",
-    ] {
-        let path = format!("{library}/src/lib.rs");
-        let text = std::fs::read_to_string(root().join(&path)).expect("a library has a lib.rs");
-        for line in text.lines().filter(|line| line.starts_with("pub mod ")) {
-            if !PUBLIC_MODULES.contains(&(&*path, line)) {
-                found.push(format!("{path}: {line}"));
-            }
-        }
-    }
-    refuse(&found, "re-export by name, or put the module on the list");
 }
 
 #[test]

@@ -14,9 +14,10 @@ use std::sync::Arc;
 use cdb_emulator::{Emulator, OperationKind};
 use cdb_provider::client::{Bootstrap, CosmosClient, MasterKey};
 use cdb_provider::documents::{NEVER, Rule, SCHEMA_PARTITION, SCHEMA_VERSION, Schema, SchemaKey};
-use cdb_provider::model::{
-    Container, ContainerDefinition, DecodeError, DefaultTtl, Document as _, DocumentShape,
-};
+use cdb_provider::model::container::{ContainerDefinition, DefaultTtl};
+use cdb_provider::model::document::DecodeError;
+use cdb_provider::model::shape::DocumentShape;
+use cdb_provider::model::{Container, Document as _};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, SearchAttributes};
 use duroxide::providers::{Provider, ProviderAdmin, TagFilter};
 use duroxide::runtime::{Runtime, RuntimeOptions};

@@ -11,7 +11,9 @@ use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use cdb_client::{ConnectionStringParts, CosmosClient, DatabaseClient, MasterKey, RetryConfig};
+use cdb_client::account::ConnectionStringParts;
+use cdb_client::retry::RetryConfig;
+use cdb_client::{CosmosClient, DatabaseClient, MasterKey};
 use cdb_provider::payload::{Encryption, PayloadCodec};
 
 use self::env_file::Origin;

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use cdb_client::http::Uri;
+use cdb_client::transport::http::Uri;
 
 use crate::exit::remedy::NO_EMULATOR;
 use crate::exit::{Exit, Failure};

@@ -11,7 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::{Authorization, Credential, Error, SharedCall, SigningContext};
+use cdb_client::Error;
+use cdb_client::credential::{Authorization, Credential, SigningContext};
+use cdb_client::partitions::SharedCall;
 use tokio::process::Command;
 
 /// The time limit of a command. `az` starts slowly.

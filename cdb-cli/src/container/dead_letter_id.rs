@@ -7,7 +7,8 @@
 
 use std::fmt;
 
-use cdb_model::{PartitionKey, PartitionKeyValue};
+use cdb_model::PartitionKey;
+use cdb_model::value::PartitionKeyValue;
 
 /// The id of a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cdb_client::{ContainerClient, Continuation, Page};
+use cdb_client::query::Continuation;
+use cdb_client::{ContainerClient, Page};
 use cdb_model::{Query, Stored, Timestamp};
-use cdb_provider::coordination::DeadLetter;
+use cdb_provider::coordination::messaging::DeadLetter;
 use cdb_provider::documents::{Durable, NEVER, OutboxIntent};
 
 use super::Holdings;

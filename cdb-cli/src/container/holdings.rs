@@ -7,8 +7,10 @@
 use std::sync::Arc;
 
 use cdb_client::{ContainerClient, CosmosClient};
-use cdb_model::{Container, ContainerDefinition, IndexingPolicy, Timestamp};
-use cdb_provider::coordination::{ChangeFeedState, FeedPart, feed_parts};
+use cdb_model::container::ContainerDefinition;
+use cdb_model::policy::IndexingPolicy;
+use cdb_model::{Container, Timestamp};
+use cdb_provider::coordination::change_feed::{ChangeFeedState, FeedPart, feed_parts};
 use cdb_provider::documents::Durable;
 use cdb_work::{Work, WorkAdmin};
 

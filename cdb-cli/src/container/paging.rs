@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use async_trait::async_trait;
-use cdb_client::{Continuation, Page};
+use cdb_client::Page;
+use cdb_client::query::Continuation;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use cdb_client::Continuation;
+use cdb_client::query::Continuation;
 use cdb_model::Timestamp;
 use cdb_provider::documents::Status;
 use futures::try_join;

@@ -1,7 +1,9 @@
 //! Checks of the container's definition and index.
 
-use cdb_client::{DatabaseClient, Difference};
-use cdb_model::{ContainerDefinition, PolicyDifference};
+use cdb_client::DatabaseClient;
+use cdb_client::database::Difference;
+use cdb_model::container::ContainerDefinition;
+use cdb_model::policy::PolicyDifference;
 
 use super::finding::Finding;
 use crate::exit::Failure;

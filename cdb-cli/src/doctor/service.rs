@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Error, ErrorKind, Usage};
+use cdb_client::throughput::Usage;
+use cdb_client::{ContainerClient, Error, ErrorKind};
 use cdb_provider::documents::{Durable, InboxRecordKey, InstanceKey};
 
 use super::finding::Finding;

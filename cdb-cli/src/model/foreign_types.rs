@@ -1,7 +1,7 @@
 //! The document types in a container that the model does not declare.
 
 use cdb_client::{DatabaseClient, Error};
-use cdb_model::RawSql;
+use cdb_model::query::statement::RawSql;
 use serde_json::Value;
 
 use crate::model::Model;

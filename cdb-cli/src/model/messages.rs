@@ -9,15 +9,20 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cdb_client::{Continuation, DatabaseClient, Error, Page};
-use cdb_model::{
-    Container, ContainerDefinition, DecodeError, DefaultTtl, Document, DocumentShape,
-    IndexingPolicy, MemberOf, PartitionKey, decode,
+use cdb_client::query::Continuation;
+use cdb_client::{DatabaseClient, Error, Page};
+use cdb_model::container::{ContainerDefinition, DefaultTtl, MemberOf};
+use cdb_model::document::DecodeError;
+use cdb_model::policy::IndexingPolicy;
+use cdb_model::shape::DocumentShape;
+use cdb_model::stored::decode;
+use cdb_model::{Container, Document, PartitionKey};
+use cdb_provider::coordination::message::Side;
+use cdb_provider::coordination::messaging::{
+    DeadLetter, MessagingConfig, Retrying, RetryingMessage,
 };
-use cdb_provider::coordination::{
-    DeadLetter, DeadLetters, MessageDocument, MessagingConfig, OutboxError, Retrying,
-    RetryingMessage, Side,
-};
+use cdb_provider::coordination::outbox::OutboxError;
+use cdb_provider::coordination::{DeadLetters, MessageDocument};
 
 use crate::exit::Failure;
 

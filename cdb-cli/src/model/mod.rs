@@ -7,12 +7,17 @@ pub(crate) mod unknown_indexes;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use cdb_client::{Bootstrap, DatabaseClient, FeedCursor, Migration, MigrationStep, async_trait};
-use cdb_model::{
-    Container, ContainerDefinition, DocumentShape, Explain, Explanation, IndexingPolicy, QueryForm,
-    RawSql,
-};
-use cdb_provider::coordination::MessagingConfig;
+use cdb_client::feed::FeedCursor;
+use cdb_client::transport::async_trait;
+use cdb_client::write::{Migration, MigrationStep};
+use cdb_client::{Bootstrap, DatabaseClient};
+use cdb_model::Container;
+use cdb_model::container::ContainerDefinition;
+use cdb_model::policy::IndexingPolicy;
+use cdb_model::query::statement::RawSql;
+use cdb_model::query::{Explain, Explanation, QueryForm};
+use cdb_model::shape::DocumentShape;
+use cdb_provider::coordination::messaging::MessagingConfig;
 use cdb_provider::documents::Durable;
 use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;

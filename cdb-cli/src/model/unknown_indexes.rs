@@ -3,9 +3,11 @@
 
 use std::fmt;
 
-use cdb_client::Difference;
-use cdb_model::{Container, DocumentShape, IndexingPolicy, PolicyDifference};
-use cdb_provider::coordination::ChangeFeedState;
+use cdb_client::database::Difference;
+use cdb_model::Container;
+use cdb_model::policy::{IndexingPolicy, PolicyDifference};
+use cdb_model::shape::DocumentShape;
+use cdb_provider::coordination::change_feed::ChangeFeedState;
 use cdb_provider::documents::Durable;
 use cdb_work::Work;
 use serde::Serialize;

@@ -6,8 +6,9 @@ use std::marker::PhantomData;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use cdb_model::{Container, Explain};
-use cdb_provider::coordination::MessagingConfig;
+use cdb_model::Container;
+use cdb_model::query::Explain;
+use cdb_provider::coordination::messaging::MessagingConfig;
 use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;
 use duroxide::OrchestrationRegistry;

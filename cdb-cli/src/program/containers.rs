@@ -2,8 +2,10 @@
 
 use std::ffi::OsStr;
 
-use cdb_model::{Container, Document, Explain};
-use cdb_provider::coordination::{MessageDocument, PartDocument};
+use cdb_model::query::Explain;
+use cdb_model::{Container, Document};
+use cdb_provider::coordination::MessageDocument;
+use cdb_provider::coordination::change_feed::PartDocument;
 use cdb_provider::documents::Durable;
 use cdb_work::WorkMessage;
 use clap::builder::PossibleValuesParser;

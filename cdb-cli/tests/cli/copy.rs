@@ -229,7 +229,7 @@ impl Interrupted {
         let account = Account::start().await;
         let container = fill(&account).await;
         let mut feed = container
-            .change_feed(cdb_client::FeedStart::Beginning)
+            .change_feed(cdb_client::feed::FeedStart::Beginning)
             .page_size(5);
         let page = feed.next_documents().await.expect("a page");
         let whole = account.cdb("export").await.out;

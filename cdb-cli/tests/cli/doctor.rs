@@ -1,8 +1,9 @@
 //! `cdb doctor`, on a healthy container, on a container with problems, and without a server.
 
 use cdb_cli::{Cli, Exit};
-use cdb_client::ContainerChange;
-use cdb_model::{Container, Document, IndexingPolicy, Patch};
+use cdb_client::database::ContainerChange;
+use cdb_model::policy::IndexingPolicy;
+use cdb_model::{Container, Document, Patch};
 use cdb_provider::documents::{Durable, Instance, InstanceKey, OrchestratorItem, Status};
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use cdb_client::{ContainerChange, ContainerClient};
+use cdb_client::ContainerClient;
+use cdb_client::database::ContainerChange;
 use cdb_model::{Container as _, Document as _, Timestamp};
 use cdb_provider::CosmosDBProvider;
-use cdb_provider::coordination::{MemberDocument, MemberRecord};
+use cdb_provider::coordination::membership::{MemberDocument, MemberRecord};
 use cdb_provider::documents::{
     AttributeValue, Durable, Execution, HistorySegment, Instance, IntentItem, IntentQueue,
     KeyValue, Member, NEVER, OrchestratorItem, OutboxIntent, Status, WorkerItem,

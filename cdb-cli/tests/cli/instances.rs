@@ -1,7 +1,7 @@
 //! `cdb instances`, with the orchestrations of the fixture.
 
 use cdb_cli::{Cli, Exit};
-use cdb_client::ContainerChange;
+use cdb_client::database::ContainerChange;
 use cdb_model::{Container as _, Document as _, Query};
 use cdb_provider::CosmosDBProviderConfig;
 use cdb_provider::documents::{Durable, Execution, HistorySegment, Instance, Status};

@@ -2,7 +2,9 @@
 
 use cdb_cli::{Cli, Exit};
 use cdb_client::ContainerClient;
-use cdb_model::{Container, Document, UnknownFields, UpcastError};
+use cdb_model::shape::UpcastError;
+use cdb_model::stored::UnknownFields;
+use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

@@ -1,10 +1,10 @@
 //! `cdb policy`, on containers that match the model and on containers that differ.
 
 use cdb_cli::{Cli, Exit};
-use cdb_client::ContainerChange;
-use cdb_model::{
-    Container, ContainerDefinition, Document as _, IncludedPath, IndexingPolicy, Query,
-};
+use cdb_client::database::ContainerChange;
+use cdb_model::container::ContainerDefinition;
+use cdb_model::policy::{IncludedPath, IndexingPolicy};
+use cdb_model::{Container, Document as _, Query};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 

@@ -1,7 +1,8 @@
 //! Export, import and export again of containers with every shape of key.
 
 use cdb_cli::{Cli, Exit};
-use cdb_model::{AnyPartitionKey, Container, Document};
+use cdb_model::value::AnyPartitionKey;
+use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cdb_cli::{Cli, Exit};
 use cdb_model::Container;
-use cdb_provider::coordination::ChangeFeedState;
+use cdb_provider::coordination::change_feed::ChangeFeedState;
 use cdb_provider::documents::Durable;
 use cdb_work::Work;
 

@@ -8,7 +8,7 @@ use http::Method;
 use tokio::time::{Instant, sleep_until};
 
 use crate::container::ContainerContext;
-use crate::error::{Error, ErrorKind, OperationKind, Result};
+use crate::error::{Error, ErrorKind, RequestKind, Result};
 use crate::partitions::{Class, PhysicalPartitionId, leave_write, refused_since, watch_stall};
 use crate::protocol::Request;
 
@@ -145,7 +145,7 @@ impl ContainerContext {
     /// Reads an item that need not exist.
     async fn ping(&self, key: &PartitionKey) -> Result<()> {
         let item = self.resource.item("ping")?;
-        let request = Request::new(OperationKind::Read, Method::GET, item).in_partition(key)?;
+        let request = Request::new(RequestKind::Read, Method::GET, item).in_partition(key)?;
         self.send(&request).await.map(drop)
     }
 }

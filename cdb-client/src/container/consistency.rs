@@ -1,11 +1,12 @@
 //! What a container needs of its account: one region for writes, session tokens that count, and a
 //! gateway that reads the latest committed state when asked to.
 
-use cdb_model::{Container, PartitionKey, PartitionKeyValue};
+use cdb_model::value::PartitionKeyValue;
+use cdb_model::{Container, PartitionKey};
 use http::Method;
 
 use crate::container::handle::ContainerClient;
-use crate::error::{Error, ErrorKind, OperationKind, Result};
+use crate::error::{Error, ErrorKind, RequestKind, Result};
 use crate::protocol::Request;
 use crate::regions::Account;
 
@@ -106,7 +107,7 @@ impl<C: Container> ContainerClient<C> {
         let level = |_: &&str| PartitionKeyValue::String(PROBE.to_owned());
         let key = PartitionKey::from_values(C::PARTITION_KEY.iter().map(level).collect());
         let item = self.context.resource.item(PROBE)?;
-        let request = Request::new(OperationKind::Read, Method::GET, item).in_partition(&key)?;
+        let request = Request::new(RequestKind::Read, Method::GET, item).in_partition(&key)?;
         match self.context.send(&self.consistent(request)).await {
             Ok(accepted) => Ok(accepted.call.charge),
             Err(error) if error.is_not_found() => Ok(error.call().map_or(0.0, |call| call.charge)),

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tokio::time::{sleep, timeout};
 
 use crate::container::unique_keys::UniqueKeys;
-use crate::error::{OperationKind, Result};
+use crate::error::{RequestKind, Result};
 use crate::partitions::{
     Class, GoesOn, LISTING_INTERVAL, ListedRange, PartitionHealth, PhysicalPartitionId, RangeCache,
     RangeMap, SessionScope, SessionTokens, goes_on,
@@ -90,7 +90,7 @@ impl ContainerContext {
     pub(crate) async fn delete(&self) -> Result<()> {
         let found = self.identity().await?;
         let resource = self.resource.clone();
-        let request = Request::new(OperationKind::DeleteContainer, Method::DELETE, resource)
+        let request = Request::new(RequestKind::DeleteContainer, Method::DELETE, resource)
             .if_match(&found.etag)?
             .repeat(Repeat::Always);
         // Also before, because the call may be cancelled.
@@ -111,7 +111,7 @@ impl ContainerContext {
 
     async fn identity(&self) -> Result<Identity> {
         let resource = self.resource.clone();
-        let read = Request::new(OperationKind::ReadContainer, Method::GET, resource);
+        let read = Request::new(RequestKind::ReadContainer, Method::GET, resource);
         self.send(&read).await?.metadata()
     }
 
@@ -123,7 +123,7 @@ impl ContainerContext {
 
     /// Waits until a request may be sent; `None` for a request that the governor does not know.
     /// Metadata has a throughput of its own, and foreground requests may wait for a listing.
-    pub(crate) async fn admit(&self, kind: OperationKind) -> Option<Admission> {
+    pub(crate) async fn admit(&self, kind: RequestKind) -> Option<Admission> {
         if self.work == Work::Foreground || kind.is_metadata() {
             return None;
         }
@@ -342,7 +342,7 @@ impl ContainerContext {
         let mut continuation: Option<String> = None;
         loop {
             let mut request = Request::new(
-                OperationKind::ReadPhysicalPartitions,
+                RequestKind::ReadPhysicalPartitions,
                 Method::GET,
                 self.resource.ranges(),
             )
@@ -362,7 +362,7 @@ impl ContainerContext {
     /// Creates a request to the items of this container.
     pub(crate) fn items_request(
         &self,
-        kind: OperationKind,
+        kind: RequestKind,
         content_type: &'static str,
         body: Bytes,
     ) -> Request {

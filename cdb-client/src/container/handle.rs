@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_model::{Container, Extends, PartitionKey, Timestamp};
+use cdb_model::container::Extends;
+use cdb_model::{Container, PartitionKey, Timestamp};
 use derive_where::derive_where;
 
 use crate::container::answering::REFUSED;
@@ -77,7 +78,7 @@ impl<C: Container> ContainerClient<C> {
 
     /// Returns a handle for work that can wait, such as deletions of old documents, copies and
     /// exports. Once a request of any kind was throttled, its requests wait while this process
-    /// spends more than its [share](crate::BackgroundConfig::share) of what it spent then, and 0.1
+    /// spends more than its [share](crate::throughput::BackgroundConfig::share) of what it spent then, and 0.1
     /// to 5 s after each throttled request. At least one is sent every 5 s. The service may
     /// throttle them before others. Requests of other handles never wait for them.
     pub fn in_background(&self) -> Self {
@@ -153,7 +154,7 @@ impl<C: Container> ContainerClient<C> {
         )))
     }
 
-    /// Returns the deadline of a request: [`RetryConfig::deadline`](crate::RetryConfig::deadline).
+    /// Returns the deadline of a request: [`RetryConfig::deadline`](crate::retry::RetryConfig::deadline).
     pub fn deadline(&self) -> Duration {
         self.context.pipeline.retry_config().deadline
     }

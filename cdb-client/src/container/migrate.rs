@@ -1,15 +1,16 @@
 //! Rewrites documents of older versions in the version of their type.
 
 use bytes::Bytes;
-use cdb_model::{Container, Upgraded, upgrade};
+use cdb_model::Container;
+use cdb_model::stored::{Upgraded, upgrade};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 
 use crate::container::feed::{ChangeFeed, FeedCursor, FeedStart};
 use crate::container::handle::ContainerClient;
-use crate::error::{Error, OperationKind, Result};
+use crate::error::{Error, RequestKind, Result};
 use crate::protocol::JSON;
-use crate::throughput::measure_charge;
+use crate::throughput::usage::measure_charge;
 
 /// The number of documents per page and physical partition.
 const PAGE: u32 = 500;
@@ -115,7 +116,7 @@ impl<C: Container> ContainerClient<C> {
     async fn replace_upgraded(&self, upgraded: &Upgraded) -> Result<bool> {
         let (location, json) = (&upgraded.location, upgraded.json.as_bytes());
         let (partition, id) = (&location.partition_key, &location.id);
-        let request = self.item_request(OperationKind::Replace, Method::PUT, id)?;
+        let request = self.item_request(RequestKind::Replace, Method::PUT, id)?;
         let request = request.in_partition(partition)?;
         let request = request.body(JSON, Bytes::copy_from_slice(json));
         match self.context.send(&request.if_match(&location.etag)?).await {

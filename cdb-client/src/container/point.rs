@@ -1,13 +1,15 @@
 //! Reads of one document, requests for one, and what a write returns.
 
-use cdb_model::{
-    Address, Container, ETag, ItemId, KnownPartition, MemberOf, PartitionKey, Stored, Target,
-    WriteMark, decode,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::{DocumentAddress, KnownPartition, WriteMark};
+use cdb_model::operation::Target;
+use cdb_model::stored::decode;
+use cdb_model::value::ItemId;
+use cdb_model::{Container, ETag, PartitionKey, Stored};
 use http::Method;
 
 use crate::container::handle::ContainerClient;
-use crate::error::{Error, OperationKind, Result, Status};
+use crate::error::{Error, RequestKind, ResponseStatus, Result};
 use crate::protocol::{Accepted, Request, header};
 
 /// The result of a write.
@@ -62,7 +64,7 @@ impl<C: Container> ContainerClient<C> {
 
     async fn find<D, P: KnownPartition>(
         &self,
-        address: &Address<D, P>,
+        address: &DocumentAddress<D, P>,
     ) -> Result<Option<Accepted>> {
         let id = address.id().map_err(Error::encode)?;
         let partition = address.partition().clone().into_key();
@@ -76,12 +78,12 @@ impl<C: Container> ContainerClient<C> {
         partition: &PartitionKey,
         id: &ItemId,
     ) -> Result<Option<Accepted>> {
-        let request = self.item_request(OperationKind::Read, Method::GET, id)?;
+        let request = self.item_request(RequestKind::Read, Method::GET, id)?;
         let request = request.in_partition(partition)?;
         let request = self.consistent(request.session(self.context.session_of(partition)));
         match self.context.send(&request).await {
             Ok(accepted) => Ok(Some(accepted)),
-            Err(error) if error.status() == Some(Status::ITEM_NOT_FOUND) => Ok(None),
+            Err(error) if error.status() == Some(ResponseStatus::ITEM_NOT_FOUND) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -89,7 +91,7 @@ impl<C: Container> ContainerClient<C> {
     /// Creates a request for one item, without a body.
     pub(super) fn item_request(
         &self,
-        kind: OperationKind,
+        kind: RequestKind,
         method: Method,
         id: &ItemId,
     ) -> Result<Request> {

@@ -2,7 +2,7 @@
 
 use std::sync::{PoisonError, RwLock};
 
-use cdb_model::UniqueKey;
+use cdb_model::container::UniqueKey;
 
 use crate::error::{Error, Taken};
 

@@ -29,7 +29,9 @@ pub struct SigningContext<'a> {
 /// Authorizes requests. Implementations never show a secret in `Debug` or in an error.
 ///
 /// ```
-/// use cdb_client::{Authorization, Credential, MasterKey, SigningContext, async_trait};
+/// use cdb_client::MasterKey;
+/// use cdb_client::credential::{Authorization, Credential, SigningContext};
+/// use cdb_client::transport::async_trait;
 ///
 /// /// Signs with a key, and prints each request.
 /// #[derive(Debug)]

@@ -33,7 +33,8 @@ const RENEW_TIMEOUT: Duration = Duration::from_secs(5);
 /// ```no_run
 /// use std::sync::Arc;
 /// use azure_core::credentials::TokenCredential;
-/// use cdb_client::{CosmosClient, EntraId};
+/// use cdb_client::CosmosClient;
+/// use cdb_client::credential::EntraId;
 ///
 /// # fn example(identity: Arc<dyn TokenCredential>) -> Result<(), cdb_client::Error> {
 /// // `identity` comes from the crate azure_identity, such as `ManagedIdentityCredential::new(None)?`.

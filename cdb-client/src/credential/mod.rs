@@ -3,10 +3,10 @@
 mod authorization;
 #[cfg(feature = "entra")]
 mod entra;
-mod master_key;
+pub(crate) mod master_key;
 mod sign;
 
 pub use authorization::{Authorization, Credential, SigningContext};
 #[cfg(feature = "entra")]
 pub use entra::EntraId;
-pub use master_key::MasterKey;
+pub(crate) use master_key::MasterKey;

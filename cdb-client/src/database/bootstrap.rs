@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
-use cdb_model::{Container, ContainerDefinition};
+use cdb_model::Container;
+use cdb_model::container::ContainerDefinition;
 
-use crate::client::CosmosClient;
+use crate::account::CosmosClient;
 use crate::container::ContainerClient;
 use crate::database::config::{Bootstrap, BootstrapConfig, OnDifference};
 use crate::database::live::LiveContainer;

@@ -5,9 +5,9 @@
 //! the version that was read: a concurrent change by an administrator is read and kept, not
 //! overwritten.
 
-use cdb_model::{
-    ComputedProperty, ContainerDefinition, ETag, FullTextPath, IndexingPolicy, VectorEmbedding,
-};
+use cdb_model::ETag;
+use cdb_model::container::ContainerDefinition;
+use cdb_model::policy::{ComputedProperty, FullTextPath, IndexingPolicy, VectorEmbedding};
 use http::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,7 +17,7 @@ use crate::database::DatabaseClient;
 use crate::database::search_definition::{
     Existing, add_computed, add_full_texts, add_search_indexes, add_vectors,
 };
-use crate::error::{Error, ErrorKind, OperationKind, Result};
+use crate::error::{Error, ErrorKind, RequestKind, Result};
 use crate::protocol::{JSON, Request, Resource};
 
 /// How often the definition is read and replaced while others change it or answers are lost.
@@ -39,7 +39,7 @@ pub struct ContainerChange {
     /// there at the time of the change, nothing changes.
     pub expected_policy: Option<IndexingPolicy>,
     /// The new default time to live, in the form of
-    /// [`ContainerDefinition::default_ttl`](cdb_model::ContainerDefinition). Documents older than
+    /// [`ContainerDefinition::default_ttl`](cdb_model::container::ContainerDefinition). Documents older than
     /// that expire at once.
     pub default_ttl: Option<Option<i64>>,
     /// Computed properties to add, or to replace by name. Others stay.
@@ -212,7 +212,7 @@ impl DatabaseClient {
         resource: &Resource,
         edit: impl Fn(&mut Map<String, Value>) -> Result<bool>,
     ) -> Result<()> {
-        let kind = OperationKind::ReadContainer;
+        let kind = RequestKind::ReadContainer;
         let read = Request::new(kind, Method::GET, resource.clone());
         let mut live: Map<String, Value> = self.send(&read).await?.metadata()?;
         let etag = live.get("_etag").and_then(Value::as_str).map(ETag::new);
@@ -223,7 +223,7 @@ impl DatabaseClient {
         // The service owns the members that begin with an underscore: `_rid`, `_self`, `_etag`,
         // `_ts`, …
         live.retain(|name, _| !name.starts_with('_'));
-        let kind = OperationKind::ReplaceContainer;
+        let kind = RequestKind::ReplaceContainer;
         let replace = Request::new(kind, Method::PUT, resource.clone()).if_match(&etag)?;
         self.send(&replace.json(JSON, &live)?).await.map(drop)
     }
@@ -280,7 +280,7 @@ fn object(value: &impl Serialize) -> Result<Map<String, Value>> {
 
 #[cfg(test)]
 mod tests {
-    use cdb_model::{IncludedPath, IndexingMode, PolicyDifference};
+    use cdb_model::policy::{IncludedPath, IndexingMode, PolicyDifference};
     use serde_json::json;
 
     use super::*;

@@ -51,7 +51,8 @@ pub enum Throughput {
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_client::{Bootstrap, BootstrapConfig, ContainerClient, DatabaseClient, OnDifference, Throughput};
+/// use cdb_client::database::{BootstrapConfig, OnDifference, Throughput};
+/// use cdb_client::{Bootstrap, ContainerClient, DatabaseClient};
 /// use shop::Shop;
 ///
 /// async fn open(database: &DatabaseClient) -> cdb_client::Result<ContainerClient<Shop>> {

@@ -5,10 +5,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use cdb_model::{
-    ComputedProperty, ContainerDefinition, FullTextPath, PolicyDifference, UniqueKey,
-    VectorEmbedding,
-};
+use cdb_model::container::{ContainerDefinition, UniqueKey};
+use cdb_model::policy::{ComputedProperty, FullTextPath, PolicyDifference, VectorEmbedding};
 
 /// One difference between a live container and its model.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,8 @@
 
 use std::time::Duration;
 
-use cdb_model::{ContainerDefinition, IncludedPath, PolicyDifference};
+use cdb_model::container::ContainerDefinition;
+use cdb_model::policy::{IncludedPath, PolicyDifference};
 use serde::Serialize;
 use serde_json::{Map, Value};
 

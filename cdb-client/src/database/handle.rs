@@ -2,7 +2,7 @@
 
 use cdb_model::Container;
 
-use crate::client::CosmosClient;
+use crate::account::CosmosClient;
 use crate::container::ContainerClient;
 
 /// A database of an account.

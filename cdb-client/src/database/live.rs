@@ -1,6 +1,6 @@
 //! A container as the service describes it.
 
-use cdb_model::ContainerDefinition;
+use cdb_model::container::ContainerDefinition;
 
 use crate::error::Result;
 use crate::protocol::{Accepted, header};

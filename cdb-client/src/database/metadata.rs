@@ -3,13 +3,14 @@
 //! These share a small budget of the account (protocol.md 3), so data operations must not depend on
 //! them.
 
-use cdb_model::{Container, ContainerDefinition};
+use cdb_model::Container;
+use cdb_model::container::ContainerDefinition;
 use http::Method;
 use serde::Serialize;
 
 use crate::database::live::LiveContainer;
 use crate::database::{DatabaseClient, Throughput};
-use crate::error::{ErrorKind, OperationKind, Result};
+use crate::error::{ErrorKind, RequestKind, Result};
 use crate::protocol::{Accepted, JSON, Repeat, Request, Resource, check_name, header};
 
 #[derive(Serialize)]
@@ -33,7 +34,7 @@ impl DatabaseClient {
     pub async fn delete(&self) -> Result<()> {
         check_name("database", self.name())?;
         let resource = Resource::database(self.name());
-        let request = Request::new(OperationKind::DeleteDatabase, Method::DELETE, resource);
+        let request = Request::new(RequestKind::DeleteDatabase, Method::DELETE, resource);
         let accepted = self.send(&request.repeat(Repeat::Always)).await;
         self.client().forget(self.name(), None);
         match accepted {
@@ -85,7 +86,7 @@ impl DatabaseClient {
 
     async fn request_container(&self, name: &str) -> Result<Accepted> {
         let resource = self.container_resource(name)?;
-        let request = Request::new(OperationKind::ReadContainer, Method::GET, resource)
+        let request = Request::new(RequestKind::ReadContainer, Method::GET, resource)
             .header(header::POPULATE_QUOTA, "True");
         self.send(&request).await
     }
@@ -93,7 +94,7 @@ impl DatabaseClient {
     pub(super) async fn create_database(&self) -> Result<()> {
         let body = NewDatabase { id: self.name() };
         let request = Request::new(
-            OperationKind::CreateDatabase,
+            RequestKind::CreateDatabase,
             Method::POST,
             Resource::databases(),
         )
@@ -116,7 +117,7 @@ impl DatabaseClient {
             definition,
         };
         let resource = Resource::containers(self.name());
-        let request = Request::new(OperationKind::CreateContainer, Method::POST, resource)
+        let request = Request::new(RequestKind::CreateContainer, Method::POST, resource)
             .repeat(Repeat::Always)
             .json(JSON, &body)?;
         let request = match throughput {

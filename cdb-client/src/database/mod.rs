@@ -2,10 +2,10 @@
 
 mod bootstrap;
 mod change;
-mod config;
+pub(crate) mod config;
 mod difference;
 mod extend;
-mod handle;
+pub(crate) mod handle;
 mod live;
 mod metadata;
 mod opening_checks;
@@ -15,6 +15,6 @@ mod search_definition;
 mod tests;
 
 pub use change::ContainerChange;
-pub use config::{Bootstrap, BootstrapConfig, OnDifference, Throughput};
+pub use config::{BootstrapConfig, OnDifference, Throughput};
 pub use difference::Difference;
-pub use handle::DatabaseClient;
+pub(crate) use handle::DatabaseClient;

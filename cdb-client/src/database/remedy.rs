@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use cdb_model::{Container, ContainerDefinition};
+use cdb_model::Container;
+use cdb_model::container::ContainerDefinition;
 
 use crate::database::DatabaseClient;
-use crate::error::{Error, ErrorKind, Status};
+use crate::error::{Error, ErrorKind, ResponseStatus};
 
 impl DatabaseClient {
     /// Adds to an error what a user or administrator has to do.
@@ -31,15 +32,15 @@ impl DatabaseClient {
 }
 
 /// Returns what an administrator has to do. Sub-statuses of roles: protocol.md 1.2.
-fn missing_right(status: Option<Status>, definition: &ContainerDefinition) -> String {
+fn missing_right(status: Option<ResponseStatus>, definition: &ContainerDefinition) -> String {
     match status {
-        Some(Status::NOT_FOR_DATA_ROLES) => format!(
+        Some(ResponseStatus::NOT_FOR_DATA_ROLES) => format!(
             "no data-plane role allows that, so an administrator has to create database and container with the portal, ARM \
              or the command line: partition key {}, default time to live {}, and the model's indexing policy",
             definition.partition_key.paths.join(", "),
             definition.default_ttl.map_or("off".to_owned(), |ttl| ttl.to_string()),
         ),
-        Some(Status::NO_ROLE_FOR_METADATA) => "an administrator has to assign it a data-plane role, such as `Cosmos DB \
+        Some(ResponseStatus::NO_ROLE_FOR_METADATA) => "an administrator has to assign it a data-plane role, such as `Cosmos DB \
              Built-in Data Contributor`; if it must not read metadata, bootstrap with `Skip`"
             .to_owned(),
         _ => "create it with another identity, or grant the right; bootstrap with `VerifyOnly` if this identity must not \

@@ -1,7 +1,9 @@
 //! Adds computed properties, vectors, full-text paths and indexes for searches to a definition as the
 //! service wrote it.
 
-use cdb_model::{ComputedProperty, FullTextPath, FullTextPolicy, IndexingPolicy, VectorEmbedding};
+use cdb_model::policy::{
+    ComputedProperty, FullTextPath, FullTextPolicy, IndexingPolicy, VectorEmbedding,
+};
 use serde::Serialize;
 use serde_json::{Map, Value};
 

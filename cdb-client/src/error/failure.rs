@@ -6,16 +6,17 @@
 use std::fmt;
 use std::time::Duration;
 
-use cdb_model::KeyTooLong;
+use cdb_model::value::KeyTooLong;
 
-use crate::error::{OperationKind, Status};
+use crate::error::{RequestKind, ResponseStatus};
 
 type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a call failed. See [`ErrorKind`] and the predicates.
 ///
 /// ```
-/// use cdb_client::{Result, Written};
+/// use cdb_client::Result;
+/// use cdb_client::write::Written;
 ///
 /// fn report(created: Result<Written>) -> Result<()> {
 ///     match created {
@@ -60,11 +61,11 @@ struct FailedOperation {
 #[non_exhaustive]
 pub struct CallDetails {
     /// The kind of request.
-    pub operation: OperationKind,
+    pub operation: RequestKind,
     /// The link of the resource, such as `dbs/db/colls/c`.
     pub resource: String,
     /// The status of the last answer; `None` when the last attempt got none.
-    pub status: Option<Status>,
+    pub status: Option<ResponseStatus>,
     /// Identifies the last attempt to Microsoft's support.
     pub activity_id: String,
     /// The number of attempts.
@@ -138,7 +139,7 @@ impl Error {
         Self::new(ErrorKind::Configuration, message)
     }
 
-    /// Returns an error for a [`Credential`](crate::Credential) that has no authorization: the call
+    /// Returns an error for a [`Credential`](crate::credential::Credential) that has no authorization: the call
     /// fails with it and is not sent. `message` says why and contains no secret.
     pub fn unauthorized(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Unauthorized, message)
@@ -225,7 +226,7 @@ impl Error {
 
     /// Whether the service says that a unique key is taken. The id may be taken, too.
     pub(crate) fn names_unique_key(&self) -> bool {
-        self.status() == Some(Status::UNIQUE_KEY_TAKEN)
+        self.status() == Some(ResponseStatus::UNIQUE_KEY_TAKEN)
             || self.0.message.to_ascii_lowercase().contains("unique index")
     }
 
@@ -261,7 +262,7 @@ impl Error {
 
     /// Returns status and sub-status of the last answer; of a batch, those of the operation that
     /// failed it.
-    pub fn status(&self) -> Option<Status> {
+    pub fn status(&self) -> Option<ResponseStatus> {
         self.0.call.as_ref().and_then(|call| call.status)
     }
 
@@ -314,7 +315,7 @@ impl Error {
 
     /// Whether a deletion found nothing after an attempt with an unknown outcome, which deleted it.
     pub(crate) fn is_missing_after_doubt(&self) -> bool {
-        self.status() == Some(Status::ITEM_NOT_FOUND) && self.is_ambiguous()
+        self.status() == Some(ResponseStatus::ITEM_NOT_FOUND) && self.is_ambiguous()
     }
 
     /// Whether the service or the credential denied the identity: 401, 403 other than 403/1014, or no
@@ -322,7 +323,7 @@ impl Error {
     /// rotation of a key, or when a role has reached all nodes of the service.
     pub fn is_denied(&self) -> bool {
         matches!(self.kind(), ErrorKind::Unauthorized | ErrorKind::Forbidden)
-            && self.status() != Some(Status::PARTITION_FULL)
+            && self.status() != Some(ResponseStatus::PARTITION_FULL)
     }
 
     /// Whether the same call may succeed later, unchanged. Not after [`is_denied`](Self::is_denied),
@@ -342,15 +343,17 @@ impl Error {
 
 impl ErrorKind {
     /// Returns the kind of an error status.
-    pub(crate) fn of_status(status: Status) -> Self {
+    pub(crate) fn of_status(status: ResponseStatus) -> Self {
         match status.code {
             400 => Self::BadRequest,
             401 => Self::Unauthorized,
             403 => Self::Forbidden,
-            404 if status == Status::SESSION_NOT_AVAILABLE => Self::Unavailable,
+            404 if status == ResponseStatus::SESSION_NOT_AVAILABLE => Self::Unavailable,
             404 => Self::NotFound,
             409 => Self::Conflict,
-            410 if status == Status::RANGE_GONE || status.is_moving() => Self::PartitionSplit,
+            410 if status == ResponseStatus::RANGE_GONE || status.is_moving() => {
+                Self::PartitionSplit
+            }
             412 => Self::PreconditionFailed,
             413 => Self::TooLarge,
             429 => Self::Throttled,

@@ -5,7 +5,7 @@ use std::fmt;
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum OperationKind {
+pub enum RequestKind {
     /// Reads the account document: regions and consistency.
     ReadAccount,
     /// Creates a database.
@@ -46,7 +46,7 @@ pub enum OperationKind {
     ChangeFeed,
 }
 
-impl OperationKind {
+impl RequestKind {
     /// Returns the value of `db.operation.name`, such as `read_item`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -104,7 +104,7 @@ impl OperationKind {
     }
 }
 
-impl fmt::Display for OperationKind {
+impl fmt::Display for RequestKind {
     /// Writes the name in words: `read item`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, word) in self.name().split('_').enumerate() {

@@ -7,14 +7,14 @@ use std::fmt;
 
 /// The HTTP status and `x-ms-substatus` of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Status {
+pub struct ResponseStatus {
     /// The HTTP status.
     pub code: u16,
     /// The sub-status, or 0.
     pub sub: u32,
 }
 
-impl Status {
+impl ResponseStatus {
     /// The item does not exist.
     pub const ITEM_NOT_FOUND: Self = Self::new(404, 0);
     /// The replica is behind this session. Says nothing about the item.
@@ -77,7 +77,7 @@ impl Status {
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for ResponseStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.sub == 0 {
             write!(f, "{}", self.code)

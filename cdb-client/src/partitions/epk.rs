@@ -13,7 +13,8 @@
 use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 
-use cdb_model::{PartitionKey, PartitionKeyValue};
+use cdb_model::PartitionKey;
+use cdb_model::value::PartitionKeyValue;
 use serde::{Deserialize, Serialize};
 
 /// The characters of a string (in UTF-16) and the bytes of its encoding that count in version 1.

@@ -11,7 +11,8 @@ use crate::error::{Error, Result};
 /// for a failure of its own.
 ///
 /// ```
-/// use cdb_client::{Error, SharedCall};
+/// use cdb_client::Error;
+/// use cdb_client::partitions::SharedCall;
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// let (listing, known) = (SharedCall::default(), std::sync::OnceLock::new());

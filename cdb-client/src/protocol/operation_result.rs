@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use cdb_model::{Container, ETag, MemberOf, Stored, decode};
+use cdb_model::container::MemberOf;
+use cdb_model::stored::decode;
+use cdb_model::{Container, ETag, Stored};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, ResponseStatus, Result};
 
 /// The result of one operation of a batch or bulk.
 #[derive(Clone, Debug, Deserialize)]
@@ -30,8 +32,8 @@ pub struct OperationResult {
 
 impl OperationResult {
     /// Returns the status of this operation.
-    pub fn status(&self) -> Status {
-        Status::new(self.status_code, self.sub_status_code)
+    pub fn status(&self) -> ResponseStatus {
+        ResponseStatus::new(self.status_code, self.sub_status_code)
     }
 
     /// Returns the request units of this operation; 0 when the service does not report them.
@@ -107,7 +109,7 @@ mod tests {
         for name in ["subStatusCode", "substatusCode"] {
             let json = format!("{{\"statusCode\":409,\"{name}\":3301,\"eTag\":\"\\\"a\\\"\"}}");
             let result: OperationResult = serde_json::from_str(&json).unwrap();
-            assert_eq!(result.status(), Status::UNIQUE_KEY_TAKEN);
+            assert_eq!(result.status(), ResponseStatus::UNIQUE_KEY_TAKEN);
             assert_eq!(result.etag().unwrap().as_str(), "\"a\"");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::Status;
+use crate::error::ResponseStatus;
 use crate::transport::Delivery;
 
 /// How one attempt ended.
@@ -10,7 +10,7 @@ use crate::transport::Delivery;
 pub(crate) enum Outcome {
     /// The service answered.
     Answered {
-        status: Status,
+        status: ResponseStatus,
         /// `x-ms-retry-after-ms`.
         retry_after: Option<Duration>,
     },

@@ -1,11 +1,12 @@
 //! A request before it is sent: operation, resource, headers, body, and whether it may be repeated.
 
 use bytes::Bytes;
-use cdb_model::{AnyPartitionKey, ETag, PartitionKey};
+use cdb_model::value::AnyPartitionKey;
+use cdb_model::{ETag, PartitionKey};
 use http::header::{CONTENT_TYPE, IF_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use crate::error::{Error, OperationKind, Result};
+use crate::error::{Error, RequestKind, Result};
 use crate::partitions::{EpkPart, PhysicalPartitionId, SessionScope};
 use crate::protocol::{Repeat, Resource, Route, header};
 
@@ -15,7 +16,7 @@ pub(crate) const JSON: &str = "application/json";
 /// A request, ready for any number of attempts.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
-    pub kind: OperationKind,
+    pub kind: RequestKind,
     pub method: Method,
     pub resource: Resource,
     pub headers: HeaderMap,
@@ -29,7 +30,7 @@ pub(crate) struct Request {
 impl Request {
     /// Creates a request without body and session token. Only a read may be repeated after an
     /// unknown outcome.
-    pub(crate) fn new(kind: OperationKind, method: Method, resource: Resource) -> Self {
+    pub(crate) fn new(kind: RequestKind, method: Method, resource: Resource) -> Self {
         Self {
             kind,
             method,
@@ -48,7 +49,7 @@ impl Request {
 
     /// Creates the request for the account document.
     pub(crate) fn for_account() -> Self {
-        Self::new(OperationKind::ReadAccount, Method::GET, Resource::account())
+        Self::new(RequestKind::ReadAccount, Method::GET, Resource::account())
     }
 
     pub(crate) fn repeat(mut self, repeat: Repeat) -> Self {
@@ -152,7 +153,7 @@ impl Request {
     /// Returns which regions can serve the request. Only the write region knows the latest committed
     /// state, and a container that was just created.
     pub(crate) fn route(&self) -> Route {
-        if self.kind == OperationKind::ReadAccount {
+        if self.kind == RequestKind::ReadAccount {
             Route::Account
         } else if self.kind.is_metadata() {
             Route::Metadata

@@ -9,14 +9,14 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::error::{Error, Result, Status};
+use crate::error::{Error, ResponseStatus, Result};
 use crate::protocol::{OperationResult, header};
 use crate::transport::HttpResponse;
 
 /// An answer to a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Response {
-    pub status: Status,
+    pub status: ResponseStatus,
     /// Request units of this attempt.
     pub charge: f64,
     pub headers: HeaderMap,
@@ -49,7 +49,7 @@ impl Response {
             .filter(|charge: &f64| charge.is_finite() && *charge >= 0.0)
             .unwrap_or(0.0);
         Self {
-            status: Status::new(answer.status, sub),
+            status: ResponseStatus::new(answer.status, sub),
             charge,
             headers: answer.headers,
             body: answer.body,

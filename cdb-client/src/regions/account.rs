@@ -43,7 +43,7 @@ pub struct Account {
 /// A region of an account. See [`Account`].
 ///
 /// ```
-/// use cdb_client::{Account, Region};
+/// use cdb_client::account::{Account, Region};
 ///
 /// fn endpoints(account: &Account) -> impl Iterator<Item = &str> {
 ///     account.read_regions.iter().map(|region: &Region| region.endpoint.as_str())

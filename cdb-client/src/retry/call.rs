@@ -6,7 +6,7 @@ use std::time::Duration;
 use cdb_model::limits::MAX_REQUEST_BYTES;
 use tokio::time::{Instant, timeout};
 
-use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
+use crate::error::{CallDetails, Error, ErrorKind, RequestKind, ResponseStatus, Result};
 use crate::partitions::{SessionTokens, Watch};
 use crate::protocol::{Accepted, Outcome, Request, Response};
 use crate::retry::{Backoff, RetryConfig, Tries, time_left};
@@ -74,8 +74,7 @@ impl Call<'_> {
             self.tries.moving += 1;
         }
         let kind = self.request.kind;
-        if status.code == 429 && kind.is_metadata() && kind != OperationKind::ReadPhysicalPartitions
-        {
+        if status.code == 429 && kind.is_metadata() && kind != RequestKind::ReadPhysicalPartitions {
             self.deadline = self.deadline.max(retry.opening_deadline).min(self.longest);
         }
     }
@@ -100,7 +99,7 @@ impl Call<'_> {
     /// moment only, so another process has deleted and re-created the container, and the tokens
     /// belong to the old one.
     pub(super) fn forget_unsatisfiable_session(&self, outcome: Outcome) {
-        let lagging = matches!(outcome, Outcome::Answered { status, .. } if status == Status::SESSION_NOT_AVAILABLE);
+        let lagging = matches!(outcome, Outcome::Answered { status, .. } if status == ResponseStatus::SESSION_NOT_AVAILABLE);
         if let (true, Some(sessions)) = (lagging, self.sessions) {
             sessions.clear();
         }
@@ -117,7 +116,7 @@ impl Call<'_> {
                     kind => kind,
                 };
                 let mut message = response.message();
-                if response.status == Status::TOO_LARGE {
+                if response.status == ResponseStatus::TOO_LARGE {
                     // The service names no sizes.
                     let bytes = self.request.body.len();
                     message = format!(

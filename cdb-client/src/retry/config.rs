@@ -8,7 +8,7 @@ use std::time::Duration;
 /// An operation of several requests has this time for each of them: a query for each page of each
 /// physical partition, a bootstrap for each step. A bulk stops retrying operations at the deadline,
 /// and then waits for the requests in flight. To limit the whole operation, use
-/// [`within_deadline`](crate::within_deadline), which cuts its requests short, or a timeout such as
+/// [`within_deadline`](crate::retry::within_deadline), which cuts its requests short, or a timeout such as
 /// `tokio::time::timeout`: a read can be dropped at any time, and a dropped write has an unknown
 /// outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

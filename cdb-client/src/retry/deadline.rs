@@ -1,6 +1,6 @@
 //! The deadline of a call that sends several requests.
 //!
-//! Each request has the deadline of [`RetryConfig`](crate::RetryConfig). A call that sends requests
+//! Each request has the deadline of [`RetryConfig`](crate::retry::RetryConfig). A call that sends requests
 //! again gives all of them one deadline, which they inherit from their task: no request goes on
 //! after it, and none is sent after it. A task that the call spawns does not inherit it.
 
@@ -20,7 +20,8 @@ tokio::task_local! {
 ///
 /// ```
 /// use std::time::Duration;
-/// use cdb_client::{ContainerClient, within_deadline};
+/// use cdb_client::ContainerClient;
+/// use cdb_client::retry::within_deadline;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{OrderKey, Shop};
 ///

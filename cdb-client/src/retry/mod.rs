@@ -13,6 +13,7 @@ mod tests;
 mod verdict;
 
 pub(crate) use backoff::Backoff;
+#[doc(hidden)]
 pub use backoff::Jitter;
 pub(crate) use call::Observers;
 pub use config::RetryConfig;

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::clock::ServiceClock;
 use crate::credential::{Authorization, Credential, SigningContext};
-use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result};
+use crate::error::{CallDetails, Error, ErrorKind, RequestKind, Result};
 use crate::partitions::SessionTokens;
 use crate::protocol::{Accepted, Outcome, Repeat, Request, Response, header};
 use crate::regions::Regions;
@@ -293,12 +293,12 @@ impl Pipeline {
         Ok(())
     }
 
-    fn has_granted(&self, kind: OperationKind) -> bool {
+    fn has_granted(&self, kind: RequestKind) -> bool {
         let granted = self.granted.read().unwrap_or_else(PoisonError::into_inner);
         Right::of(kind).is_some_and(|right| granted.contains(&right))
     }
 
-    fn grant(&self, kind: OperationKind) {
+    fn grant(&self, kind: RequestKind) {
         let Some(right) = Right::of(kind).filter(|_| !self.has_granted(kind)) else {
             return;
         };
@@ -363,7 +363,7 @@ impl Pipeline {
         let answer = answer
             .map(Response::new)
             .map(|response| match call.request.kind {
-                OperationKind::Batch => response.with_failed_operation_of_batch(),
+                RequestKind::Batch => response.with_failed_operation_of_batch(),
                 _ => response,
             });
         let mut attempt = Attempt {

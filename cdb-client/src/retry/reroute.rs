@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use tokio::time::timeout;
 
-use crate::error::Status;
+use crate::error::ResponseStatus;
 use crate::partitions::{RangeEndpoints, Watch};
 use crate::protocol::{Outcome, Request, Route, header};
 use crate::regions::Account;
@@ -85,7 +85,7 @@ impl Pipeline {
         };
         let was_executed = status.is_success()
             || matches!(status.code, 304 | 409 | 412)
-            || status == Status::new(404, 0);
+            || status == ResponseStatus::new(404, 0);
         if let Some(watch) = call.watch
             && was_executed
             && self.regions.has_partition_failover()
@@ -101,7 +101,7 @@ impl Pipeline {
         let is_down = match outcome {
             Outcome::NoAnswer(_) => true,
             Outcome::Answered { status, .. } => {
-                status.code == 503 || status == Status::SESSION_NOT_AVAILABLE
+                status.code == 503 || status == ResponseStatus::SESSION_NOT_AVAILABLE
             }
         };
         if !is_down || !self.regions.has_several() {
@@ -124,7 +124,7 @@ impl Pipeline {
     /// the next attempt goes to another endpoint.
     pub(super) async fn reroute(&self, call: &mut Call<'_>, outcome: Outcome) -> bool {
         let refused = call.endpoint.clone();
-        if matches!(outcome, Outcome::Answered { status, .. } if status == Status::ACCOUNT_NOT_FOUND)
+        if matches!(outcome, Outcome::Answered { status, .. } if status == ResponseStatus::ACCOUNT_NOT_FOUND)
         {
             self.regions.mark_unreachable(&refused);
         } else if self.regions.has_partition_failover() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use metrics::{Label, counter, histogram};
 use tracing::{Span, debug, field, info_span};
 
-use crate::error::{Error, ErrorKind, Result, Status};
+use crate::error::{Error, ErrorKind, ResponseStatus, Result};
 use crate::protocol::{Accepted, Outcome, Request};
 
 /// `db.system.name`.
@@ -53,7 +53,7 @@ pub(crate) fn retrying(outcome: &Outcome, attempts: u32, delay: Duration) {
     counter!("cdb.client.retries", "db.response.status_code" => code(status)).increment(1);
 }
 
-fn code(status: Option<Status>) -> String {
+fn code(status: Option<ResponseStatus>) -> String {
     status.map_or_else(|| "none".to_owned(), |status| status.code.to_string())
 }
 
@@ -110,7 +110,7 @@ pub(crate) fn call_ended(
     .record(charge);
 }
 
-fn labels(request: &Request, status: Option<Status>) -> Vec<Label> {
+fn labels(request: &Request, status: Option<ResponseStatus>) -> Vec<Label> {
     let (database, container) = names(&request.resource.link);
     vec![
         Label::from_static_parts("db.system.name", SYSTEM),
@@ -132,7 +132,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::error::OperationKind;
+    use crate::error::RequestKind;
     use crate::protocol::Resource;
 
     /// Records every value of every histogram as text.
@@ -181,7 +181,7 @@ mod tests {
     fn every_call_records_its_duration_and_charge() {
         let recorded = Recorded::default();
         let item = Resource::container("db", "c").item("a").unwrap();
-        let request = Request::new(OperationKind::Read, Method::GET, item);
+        let request = Request::new(RequestKind::Read, Method::GET, item);
         let result = Err(Error::new(ErrorKind::Unavailable, "no answer"));
         metrics::with_local_recorder(&recorded, || {
             let elapsed = Duration::from_millis(250);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::error::Status;
+use crate::error::ResponseStatus;
 use crate::protocol::{Outcome, Repeat};
 use crate::transport::Delivery;
 
@@ -88,17 +88,21 @@ pub(crate) fn verdict(repeat: Repeat, tries: Tries, outcome: Outcome) -> Verdict
         403 if status.sub == 0 && tries.unauthorized < 1 => Verdict::RetrySigned,
         401 if tries.granted => Verdict::RetrySlowly,
         403 if tries.granted && matches!(status.sub, 0 | 5300..=5302) => Verdict::RetrySlowly,
-        403 if matches!(status, Status::WRITE_FORBIDDEN | Status::ACCOUNT_NOT_FOUND) => {
+        403 if matches!(
+            status,
+            ResponseStatus::WRITE_FORBIDDEN | ResponseStatus::ACCOUNT_NOT_FOUND
+        ) =>
+        {
             Verdict::Reroute
         }
         404 if matches!(
             status,
-            Status::SESSION_NOT_AVAILABLE | Status::CONTAINER_IN_CREATION
+            ResponseStatus::SESSION_NOT_AVAILABLE | ResponseStatus::CONTAINER_IN_CREATION
         ) =>
         {
             Verdict::RetryAfter(None)
         }
-        410 if status == Status::RANGE_GONE && tries.addressed_to_range => Verdict::Refuse,
+        410 if status == ResponseStatus::RANGE_GONE && tries.addressed_to_range => Verdict::Refuse,
         // The caller lists the ranges again, as the official clients do at once
         // (azure_data_cosmos_driver, `is_partition_topology_change`).
         410 if status.is_moving() && tries.addressed_to_range && tries.moving > MOST_MOVING => {
@@ -117,7 +121,7 @@ mod tests {
 
     fn answered(code: u16, sub: u32) -> Outcome {
         Outcome::Answered {
-            status: Status::new(code, sub),
+            status: ResponseStatus::new(code, sub),
             retry_after: None,
         }
     }
@@ -209,7 +213,7 @@ mod tests {
     fn a_throttled_request_waits_as_long_as_the_service_asks() {
         let retry_after = Some(Duration::from_millis(120));
         let outcome = Outcome::Answered {
-            status: Status::new(429, 3200),
+            status: ResponseStatus::new(429, 3200),
             retry_after,
         };
         let retry = Verdict::RetryAfter(retry_after);

@@ -2,10 +2,10 @@
 
 mod background;
 mod governor;
-mod usage;
+pub(crate) mod usage;
 
 pub use background::BackgroundConfig;
 pub(crate) use background::Work;
 pub(crate) use governor::{Admission, Governor};
 pub(crate) use usage::{Attempt, Meter};
-pub use usage::{OperationUsage, Usage, measure_charge};
+pub use usage::{OperationUsage, Usage};

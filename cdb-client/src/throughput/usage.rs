@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
 
-use crate::error::{OperationKind, Status};
+use crate::error::{RequestKind, ResponseStatus};
 
 /// A snapshot of a client's usage by kind of operation. Every attempt counts, including failed
 /// ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Usage {
     /// The usage of each kind.
-    pub by_kind: BTreeMap<OperationKind, OperationUsage>,
+    pub by_kind: BTreeMap<RequestKind, OperationUsage>,
 }
 
 /// The usage of one kind of operation.
@@ -51,13 +51,13 @@ impl Usage {
     }
 
     /// Returns the usage of one kind.
-    pub fn of(&self, kind: OperationKind) -> OperationUsage {
+    pub fn of(&self, kind: RequestKind) -> OperationUsage {
         self.by_kind.get(&kind).copied().unwrap_or_default()
     }
 
     /// Returns the usage since an earlier snapshot of the same client.
     pub fn since(&self, earlier: &Self) -> Self {
-        let difference = |kind: &OperationKind, now: &OperationUsage| {
+        let difference = |kind: &RequestKind, now: &OperationUsage| {
             let before = earlier.of(*kind);
             OperationUsage {
                 requests: now.requests.saturating_sub(before.requests),
@@ -117,8 +117,8 @@ fn add_charge(charge: f64) {
 /// One attempt, for the meter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attempt {
-    pub kind: OperationKind,
-    pub status: Option<Status>,
+    pub kind: RequestKind,
+    pub status: Option<ResponseStatus>,
     pub charge: f64,
     pub bytes_sent: usize,
     pub bytes_received: usize,
@@ -137,7 +137,7 @@ impl Meter {
         let mut usage = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = usage.by_kind.entry(attempt.kind).or_default();
         entry.requests += 1;
-        entry.failures += u64::from(!attempt.status.is_some_and(Status::is_success));
+        entry.failures += u64::from(!attempt.status.is_some_and(ResponseStatus::is_success));
         entry.throttled += u64::from(attempt.status.is_some_and(|status| status.code == 429));
         entry.charge += attempt.charge;
         entry.bytes_sent += bytes(attempt.bytes_sent);
@@ -156,10 +156,10 @@ impl Meter {
 mod tests {
     use super::*;
 
-    fn attempt(kind: OperationKind, code: u16) -> Attempt {
+    fn attempt(kind: RequestKind, code: u16) -> Attempt {
         Attempt {
             kind,
-            status: Some(Status::new(code, 0)),
+            status: Some(ResponseStatus::new(code, 0)),
             charge: 2.5,
             bytes_sent: 10,
             bytes_received: 20,
@@ -169,13 +169,13 @@ mod tests {
     #[test]
     fn the_difference_of_snapshots_is_the_usage_between_them() {
         let meter = Meter::default();
-        meter.count(&attempt(OperationKind::Read, 200));
+        meter.count(&attempt(RequestKind::Read, 200));
         let before = meter.snapshot();
-        meter.count(&attempt(OperationKind::Batch, 200));
-        meter.count(&attempt(OperationKind::Batch, 429));
+        meter.count(&attempt(RequestKind::Batch, 200));
+        meter.count(&attempt(RequestKind::Batch, 429));
         let between = meter.snapshot().since(&before);
-        assert_eq!(between.of(OperationKind::Read), OperationUsage::default());
-        let batch = between.of(OperationKind::Batch);
+        assert_eq!(between.of(RequestKind::Read), OperationUsage::default());
+        let batch = between.of(RequestKind::Batch);
         assert_eq!((batch.requests, batch.failures), (2, 1));
         assert_eq!(batch.throttled, 1);
         assert_eq!(between.total().bytes_sent, 20);
@@ -184,12 +184,12 @@ mod tests {
     #[tokio::test]
     async fn a_scope_measures_what_it_awaits_and_what_nested_scopes_do() {
         let meter = std::sync::Arc::new(Meter::default());
-        let count = async || meter.count(&attempt(OperationKind::Read, 200));
+        let count = async || meter.count(&attempt(RequestKind::Read, 200));
         count().await;
         let (inner, outer) = measure_charge(async {
             count().await;
             let spawned = meter.clone();
-            let spawned = async move { spawned.count(&attempt(OperationKind::Read, 200)) };
+            let spawned = async move { spawned.count(&attempt(RequestKind::Read, 200)) };
             tokio::spawn(spawned).await.expect("it ends");
             measure_charge(async { futures::join!(count(), count()) })
                 .await

@@ -12,7 +12,9 @@ use http::{HeaderMap, Method};
 /// Sends one HTTP request.
 ///
 /// ```
-/// use cdb_client::{Delivery, HttpRequest, HttpResponse, Transport, TransportError, async_trait};
+/// use cdb_client::transport::{
+///     Delivery, HttpRequest, HttpResponse, Transport, TransportError, async_trait,
+/// };
 ///
 /// /// A network that is down.
 /// #[derive(Debug)]

@@ -11,6 +11,11 @@ mod script;
 mod simulated_time;
 mod tls;
 
+/// Crates needed to implement [`Transport`] and [`Credential`](crate::credential::Credential), in the
+/// versions that this crate uses.
+#[doc(no_inline)]
+pub use {async_trait::async_trait, bytes, http};
+
 pub use contract::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 pub(crate) use network::Network;
 #[cfg(any(test, feature = "test-support"))]

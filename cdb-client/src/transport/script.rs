@@ -83,7 +83,8 @@ impl Step {
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_client::{CosmosClient, Delivery, MasterKey, Script, Step};
+/// use cdb_client::transport::{Delivery, Script, Step};
+/// use cdb_client::{CosmosClient, MasterKey};
 /// use cdb_model::Document as _;
 /// use cdb_emulator::WELL_KNOWN_KEY;
 /// use cdb_model::Document as _;

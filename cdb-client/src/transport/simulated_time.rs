@@ -27,7 +27,7 @@ const AHEAD: Duration = Duration::from_secs(300);
 /// The clock stops during a request, which takes one millisecond of simulated time however slow the
 /// machine is. While no request is in flight, Tokio advances the clock to the next timer, so
 /// nothing waits. Answers carry the date of the test's clock, and
-/// [`clock_of`](crate::CosmosClientBuilder::clock_of) starts the client's clock with it. All
+/// [`clock_of`](crate::account::CosmosClientBuilder::clock_of) starts the client's clock with it. All
 /// clients of a test share one value of this type.
 ///
 /// The service must use plain HTTP and follow this [`clock`](Self::clock). Otherwise it refuses
@@ -36,7 +36,8 @@ const AHEAD: Duration = Duration::from_secs(300);
 /// ```
 /// use std::time::Duration;
 ///
-/// use cdb_client::{CosmosClient, MasterKey, SimulatedTime};
+/// use cdb_client::transport::SimulatedTime;
+/// use cdb_client::{CosmosClient, MasterKey};
 /// use cdb_emulator::Emulator;
 ///
 /// // For example #[tokio::test(start_paused = true)]

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Add as _;
 
-use cdb_model::{Aggregate, Projection, Query};
+use cdb_model::query::aggregate::Aggregate;
+use cdb_model::{Projection, Query};
 use serde::Deserialize;
 
 use crate::account::Account;

@@ -1,7 +1,9 @@
 //! Batches and bulks.
 
 use cdb_client::ErrorKind;
-use cdb_model::{Batch, BulkBatch, Document, DocumentKey as _, Patch, Query, Read};
+use cdb_model::document::Read;
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Batch, Document, DocumentKey as _, Patch, Query};
 
 use crate::account::Account;
 use crate::shop::{Order, Profile, Shop, order, profile};

@@ -1,6 +1,7 @@
 //! Bootstrap.
 
-use cdb_client::{Bootstrap, BootstrapConfig, OnDifference};
+use cdb_client::Bootstrap;
+use cdb_client::database::{BootstrapConfig, OnDifference};
 
 use crate::account::Account;
 use crate::shop::Shop;

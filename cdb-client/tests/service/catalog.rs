@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use cdb_client::ContainerClient;
-use cdb_model::{BulkBatch, Container, Document};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;

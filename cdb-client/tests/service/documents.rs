@@ -1,7 +1,9 @@
 //! Point operations.
 
 use cdb_model::limits::MAX_DOCUMENT_BYTES;
-use cdb_model::{Batch, BulkBatch, Document, ETag, PartitionKey, Patch, Timestamp, encode};
+use cdb_model::operation::BulkBatch;
+use cdb_model::stored::encode;
+use cdb_model::{Batch, Document, ETag, PartitionKey, Patch, Timestamp};
 
 use crate::account::Account;
 use crate::shop::{Order, Profile, Shop, order, profile};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cdb_client::{Change, ChangeFeed, FeedCursor, FeedStart, VersionRow};
+use cdb_client::feed::{Change, ChangeFeed, FeedCursor, FeedStart, VersionRow};
 use cdb_model::{Document, DocumentKey, Query};
 use futures::TryStreamExt as _;
 

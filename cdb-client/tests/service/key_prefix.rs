@@ -1,7 +1,8 @@
 //! Hierarchical partition keys: a prefix reads the documents of its tenant, and no others.
 
 use cdb_client::Bootstrap;
-use cdb_model::{BulkBatch, Container, Document, Query, Timestamp};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Container, Document, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, ErrorKind, FeedCursor, FeedStart};
+use cdb_client::feed::{FeedCursor, FeedStart};
+use cdb_client::{ContainerClient, ErrorKind};
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_model::{BulkBatch, Container, Document, UnknownFields, UpcastError};
+use cdb_model::operation::BulkBatch;
+use cdb_model::shape::UpcastError;
+use cdb_model::stored::UnknownFields;
+use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 

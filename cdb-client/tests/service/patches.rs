@@ -1,6 +1,7 @@
 //! Patches, compared with the same changes in Rust.
 
-use cdb_model::{Document, Patch, PatchError, Timestamp};
+use cdb_model::operation::PatchError;
+use cdb_model::{Document, Patch, Timestamp};
 
 use crate::account::Account;
 use crate::catalog::{Numbers, Product, WORDS, product, stocked};

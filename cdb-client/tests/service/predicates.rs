@@ -1,7 +1,8 @@
 //! Conditions on strings and arrays, compared with the same conditions in Rust.
 
 use cdb_client::ContainerClient;
-use cdb_model::{Filter, Query};
+use cdb_model::Query;
+use cdb_model::query::Filter;
 
 use crate::account::Account;
 use crate::catalog::{Catalog, Numbers, Product, WORDS, stocked};

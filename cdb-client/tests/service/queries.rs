@@ -2,8 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use cdb_client::{ContainerClient, Continuation, measure_charge};
-use cdb_model::{BulkBatch, Document as _, Query};
+use cdb_client::query::Continuation;
+use cdb_client::{ContainerClient, measure_charge};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Document as _, Query};
 use futures::TryStreamExt as _;
 use serde_json::json;
 

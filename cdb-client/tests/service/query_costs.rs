@@ -1,7 +1,8 @@
 //! The measured charges in `docs/queries.md`.
 
 use cdb_client::ContainerClient;
-use cdb_model::{Aggregate, Document, PartitionKey, Patch, Projection, Query};
+use cdb_model::query::aggregate::Aggregate;
+use cdb_model::{Document, PartitionKey, Patch, Projection, Query};
 use serde::Deserialize;
 
 use crate::account::Account;

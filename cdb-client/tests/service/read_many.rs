@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use cdb_client::ContainerClient;
-use cdb_model::{BulkBatch, Document as _, PartitionKey};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Document as _, PartitionKey};
 
 use crate::account::Account;
 use crate::catalog::{Catalog, Numbers, Product, ProductKey, stocked};

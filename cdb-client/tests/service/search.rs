@@ -1,7 +1,8 @@
 //! Computed properties, and searches by vectors and words, compared with an exhaustive search.
 
 use cdb_client::ContainerClient;
-use cdb_model::{Container, Document, Hit, Query, Rank};
+use cdb_model::query::search::{Hit, Rank};
+use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;
@@ -348,7 +349,7 @@ async fn several_scores_are_fused_as_by_an_exhaustive_search() {
 
 #[tokio::test]
 async fn a_container_without_search_is_extended() {
-    use cdb_client::{BootstrapConfig, OnDifference};
+    use cdb_client::database::{BootstrapConfig, OnDifference};
 
     #[derive(Container)]
     enum Tags {
@@ -389,7 +390,7 @@ async fn a_container_without_search_is_extended() {
 
 #[tokio::test]
 async fn a_changed_expression_is_replaced_on_demand_only() {
-    use cdb_client::{BootstrapConfig, ContainerChange, OnDifference};
+    use cdb_client::database::{BootstrapConfig, ContainerChange, OnDifference};
 
     let account = Account::new().await;
     let notes = filled(&account).await;

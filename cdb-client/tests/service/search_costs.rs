@@ -1,7 +1,8 @@
 //! The measured charges in `docs/search.md`.
 
 use cdb_client::ContainerClient;
-use cdb_model::{BulkBatch, Container, Document, Query};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;

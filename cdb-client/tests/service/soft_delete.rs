@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use cdb_client::{ContainerClient, FeedStart};
-use cdb_model::{Batch, BulkBatch, Container, Document, Patch, Projection, Query, Timestamp};
+use cdb_client::ContainerClient;
+use cdb_client::feed::FeedStart;
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Batch, Container, Document, Patch, Projection, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use cdb_client::{Bootstrap, ChangeFeed, ContainerClient, FeedStart};
+use cdb_client::feed::{ChangeFeed, FeedStart};
+use cdb_client::{Bootstrap, ContainerClient};
 use cdb_emulator::Emulator;
-use cdb_model::{
-    BulkBatch, Container, ContainerDefinition, DecodeError, DefaultTtl, Document as _,
-    DocumentShape, PartitionKey, Query,
-};
+use cdb_model::container::{ContainerDefinition, DefaultTtl};
+use cdb_model::document::DecodeError;
+use cdb_model::operation::BulkBatch;
+use cdb_model::shape::DocumentShape;
+use cdb_model::{Container, Document as _, PartitionKey, Query};
 
 use crate::account::Account;
 use crate::shop::{Order, OrderKey, Shop, order};

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use cdb_client::Continuation;
-use cdb_model::{BulkBatch, Container as _, Document as _, RawSql, Stored, sql};
+use cdb_client::query::Continuation;
+use cdb_model::operation::BulkBatch;
+use cdb_model::query::statement::RawSql;
+use cdb_model::{Container as _, Document as _, Stored, sql};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -2,7 +2,8 @@
 
 use cdb_client::{ContainerClient, Error};
 use cdb_emulator::UniqueKeyAnswer;
-use cdb_model::{Batch, BulkBatch, Container, Document};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Batch, Container, Document};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;

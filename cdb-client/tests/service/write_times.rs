@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, measure_charge};
-use cdb_model::{Batch, BulkBatch, Container, Document, Patch, Query, Timestamp};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Batch, Container, Document, Patch, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::account::Account;

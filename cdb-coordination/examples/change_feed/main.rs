@@ -13,9 +13,10 @@ use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
-use cdb_coordination::{ChangeFeedState, feed_progress};
+use cdb_coordination::change_feed::{ChangeFeedState, feed_progress};
 use cdb_emulator::Emulator;
-use cdb_model::{BulkBatch, Document as _};
+use cdb_model::Document as _;
+use cdb_model::operation::BulkBatch;
 
 use handled::{Handled, now};
 use worker::{Meter, PROCESSOR, Reading, Task};

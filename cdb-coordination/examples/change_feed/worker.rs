@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use cdb_client::{CosmosClient, FeedRow, MasterKey};
-use cdb_coordination::{ChangeHandlerError, ChangeProcessor};
+use cdb_client::feed::FeedRow;
+use cdb_client::{CosmosClient, MasterKey};
+use cdb_coordination::ChangeProcessor;
+use cdb_coordination::change_feed::ChangeHandlerError;
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

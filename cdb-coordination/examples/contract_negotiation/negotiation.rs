@@ -1,6 +1,7 @@
 //! The stored documents: negotiations, and the agreement of a negotiation in its partition.
 
-use cdb_model::{Container, Document, Lease, Scalar, Timestamp};
+use cdb_model::operation::Lease;
+use cdb_model::{Container, Document, Scalar, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// The state of a negotiation.

@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Page};
-use cdb_coordination::{Criteria, LeaseError, LeaseGuard, Leases, Store, StoreError};
-use cdb_model::{Batch, Direction, Document as _, Patch, Query, SortCriterion, Stored, Timestamp};
+use cdb_coordination::lease::LeaseGuard;
+use cdb_coordination::store::{Criteria, StoreError};
+use cdb_coordination::{LeaseError, Leases, Store};
+use cdb_model::query::SortCriterion;
+use cdb_model::shape::Direction;
+use cdb_model::{Batch, Document as _, Patch, Query, Stored, Timestamp};
 
 use super::negotiation::{
     ContractAgreement, ContractNegotiation, ContractNegotiationKey, Dataspace, State,

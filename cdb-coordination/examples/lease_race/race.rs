@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerClient};
 use cdb_emulator::Emulator;
-use cdb_model::{BulkBatch, Document as _, Lease, Query};
+use cdb_model::operation::{BulkBatch, Lease};
+use cdb_model::{Document as _, Query};
 use tokio::time::Instant;
 
 use super::worker::{Job, Jobs, Task};

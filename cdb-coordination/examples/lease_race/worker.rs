@@ -7,8 +7,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
-use cdb_coordination::{LeaseGuard, Leases};
-use cdb_model::{Container, Document, Lease, Patch, Query};
+use cdb_coordination::Leases;
+use cdb_coordination::lease::LeaseGuard;
+use cdb_model::operation::Lease;
+use cdb_model::{Container, Document, Patch, Query};
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 

@@ -14,9 +14,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use cdb_client::{Bootstrap, ConnectionString, ContainerClient, MasterKey};
-use cdb_coordination::OutboxError;
+use cdb_coordination::outbox::OutboxError;
 use cdb_emulator::Emulator;
-use cdb_model::{Document as _, QueriedIn, Query};
+use cdb_model::query::QueriedIn;
+use cdb_model::{Document as _, Query};
 
 mod killed;
 mod process;

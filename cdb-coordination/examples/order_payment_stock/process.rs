@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::{
-    Authorization, CosmosClient, Credential, DatabaseClient, MasterKey, SigningContext,
-};
-use cdb_coordination::{Messaging, MessagingConfig, RetryPolicy};
+use cdb_client::credential::{Authorization, Credential, SigningContext};
+use cdb_client::{CosmosClient, DatabaseClient, MasterKey};
+use cdb_coordination::Messaging;
+use cdb_coordination::messaging::MessagingConfig;
+use cdb_coordination::retry::RetryPolicy;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 

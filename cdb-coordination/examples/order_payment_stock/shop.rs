@@ -5,9 +5,9 @@
 
 use cdb_client::ContainerClient;
 use cdb_coordination::OutboxBatch;
-use cdb_coordination::{
-    Failed, Handled, Message, MessageDocument, Messaging, MessagingBuilder, OutboxError, Received,
-};
+use cdb_coordination::messaging::{Handled, MessagingBuilder};
+use cdb_coordination::outbox::OutboxError;
+use cdb_coordination::{HandlerError, Message, MessageDocument, Messaging, Received};
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
@@ -226,7 +226,7 @@ async fn refund(
     let account = shop.read(&AccountKey::new(&*place)).await?;
     let payment = shop.read(&PaymentKey::new(&*place, &*order.place)).await?;
     let (Some(mut account), Some(mut payment)) = (account, payment) else {
-        return Err(Failed::permanently("the order has no payment"));
+        return Err(HandlerError::permanently("the order has no payment"));
     };
     account.document.cents += payment.document.cents;
     payment.document.refunded = true;
@@ -245,11 +245,15 @@ async fn settle(
     mut batch: OutboxBatch<Shop>,
 ) -> Handled<Shop> {
     let place = match batch.partition().values() {
-        [cdb_model::PartitionKeyValue::String(place)] => place.clone(),
-        _ => return Err(Failed::permanently("this is not the partition of an order")),
+        [cdb_model::value::PartitionKeyValue::String(place)] => place.clone(),
+        _ => {
+            return Err(HandlerError::permanently(
+                "this is not the partition of an order",
+            ));
+        }
     };
     let Some(mut order) = shop.read(&OrderKey::new(place)).await? else {
-        return Err(Failed::permanently("the order does not exist"));
+        return Err(HandlerError::permanently("the order does not exist"));
     };
     order.document.state = message.message.0;
     batch.add(order.replace())?;

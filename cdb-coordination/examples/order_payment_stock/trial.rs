@@ -4,8 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerClient, MasterKey};
-use cdb_coordination::{DeadLetters, MessagingConfig, OutboxError};
-use cdb_model::{Document as _, QueriedIn, Query};
+use cdb_coordination::DeadLetters;
+use cdb_coordination::messaging::MessagingConfig;
+use cdb_coordination::outbox::OutboxError;
+use cdb_model::query::QueriedIn;
+use cdb_model::{Document as _, Query};
 
 use super::process::{Account, Process};
 use super::shop::{self, Order, Payment, Reservation, Shop, State, Stock};

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use cdb_client::{ChangeRow, ContainerClient};
-use cdb_model::{Container, Document as _, ItemId, Stored};
+use cdb_client::ContainerClient;
+use cdb_client::feed::ChangeRow;
+use cdb_model::value::ItemId;
+use cdb_model::{Container, Document as _, Stored};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +16,7 @@ use super::progress::{active_parts, create};
 use super::reader::Reader;
 use super::settings::Settings;
 use crate::lease::{LeaseError, Leases};
-use crate::membership::{FailedMember, Membership, MembershipConfig, Standing};
+use crate::membership::{FailedMember, MemberState, Membership, MembershipConfig};
 use crate::timing::{ASSIGNMENT_INTERVAL, ASSIGNMENT_RETRY};
 
 /// The parts that this process reads.
@@ -105,12 +107,12 @@ impl<C: Container, R: ChangeRow<C>> Assignment<C, R> {
     async fn assign(&mut self, member: &Member) -> Result<bool, LeaseError> {
         let view = member.membership.view();
         match view.standing() {
-            Standing::Joining => return Ok(false),
-            Standing::Replaced | Standing::Left => {
+            MemberState::Joining => return Ok(false),
+            MemberState::Replaced | MemberState::Left => {
                 self.stop_readers();
                 return Ok(true);
             }
-            Standing::Member | Standing::Unheard => {}
+            MemberState::Member | MemberState::Unheard => {}
         }
         let (name, start) = (&self.settings.name, self.settings.config.start);
         let Some(parts) = active_parts(&self.state, name).await? else {

@@ -1,13 +1,14 @@
 //! The documents of change-feed processors, in a container of their own.
 
-use cdb_client::{FeedCursor, FeedStart};
-use cdb_model::{Container, Document, Lease, Timestamp};
+use cdb_client::feed::{FeedCursor, FeedStart};
+use cdb_model::operation::Lease;
+use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::membership::{MemberDocument, MemberRecord};
 
 /// The documents of the container that stores the progress of
-/// [`ChangeProcessor`](super::ChangeProcessor)s. One container serves any number of processors; each
+/// [`ChangeProcessor`](crate::ChangeProcessor)s. One container serves any number of processors; each
 /// has a partition.
 #[derive(Container, Clone, Debug)]
 #[non_exhaustive]

@@ -6,7 +6,7 @@
 
 mod assignment;
 mod documents;
-mod processor;
+pub(crate) mod processor;
 mod progress;
 mod reader;
 mod settings;
@@ -16,7 +16,7 @@ mod telemetry;
 pub use documents::{
     ChangeFeedState, FeedMember, FeedSource, PartDocument, PartFailure, ProcessorDocument,
 };
-pub use processor::{ChangeProcessor, ChangeProcessorBuilder};
+pub use processor::ChangeProcessorBuilder;
 pub use progress::{PartProgress, feed_progress, reset_feed, versions_progress};
 pub use settings::{ChangeHandlerError, ChangeProcessorConfig};
 pub use status::{FeedPart, feed_parts};

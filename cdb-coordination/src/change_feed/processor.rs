@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use cdb_client::{ChangeRow, ContainerClient, FeedRow, FeedStart, VersionRow};
+use cdb_client::ContainerClient;
+use cdb_client::feed::{ChangeRow, FeedRow, FeedStart, VersionRow};
 use cdb_model::Container;
 use derive_where::derive_where;
 use futures::FutureExt as _;
@@ -33,8 +34,9 @@ pub struct ChangeProcessorBuilder<C> {
 /// again, with all later ones of its part waiting.
 ///
 /// ```
-/// use cdb_client::{FeedRow, FeedStart};
-/// use cdb_coordination::{ChangeProcessor, ChangeProcessorConfig};
+/// use cdb_client::feed::{FeedRow, FeedStart};
+/// use cdb_coordination::ChangeProcessor;
+/// use cdb_coordination::change_feed::ChangeProcessorConfig;
 /// # use cdb_model::Document as _;
 /// # mod feed { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/feed.rs")); }
 /// # use feed::{Shop, order, with_feed};

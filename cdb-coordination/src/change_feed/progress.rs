@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use cdb_client::{ChangeRow, ContainerClient, FeedCursor, FeedRow, FeedStart, VersionRow};
-use cdb_model::{Batch, BulkBatch, Container, Document as _, Query, Stored};
+use cdb_client::ContainerClient;
+use cdb_client::feed::{ChangeRow, FeedCursor, FeedRow, FeedStart, VersionRow};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Batch, Container, Document as _, Query, Stored};
 use futures::future::try_join_all;
 
 use super::documents::{

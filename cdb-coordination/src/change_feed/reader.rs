@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{ChangeFeed, ChangeRow};
+use cdb_client::feed::{ChangeFeed, ChangeRow};
 use cdb_model::{Batch, Container, Document as _, Patch};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

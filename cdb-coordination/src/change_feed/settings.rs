@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use cdb_client::{ChangeFeed, ChangeRow, ContainerClient, FeedCursor, FeedStart};
+use cdb_client::ContainerClient;
+use cdb_client::feed::{ChangeFeed, ChangeRow, FeedCursor, FeedStart};
 use cdb_model::Container;
 use futures::future::BoxFuture;
 

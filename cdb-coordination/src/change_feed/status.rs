@@ -4,8 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, CosmosClient, FeedCursor, FeedRow, VersionRow};
-use cdb_model::{Container, DecodeError, DefaultTtl, Document, DocumentShape, Query};
+use cdb_client::feed::{FeedCursor, FeedRow, VersionRow};
+use cdb_client::{ContainerClient, CosmosClient};
+use cdb_model::container::DefaultTtl;
+use cdb_model::document::DecodeError;
+use cdb_model::shape::DocumentShape;
+use cdb_model::{Container, Document, Query};
 use futures::{StreamExt as _, stream};
 
 use super::documents::{ChangeFeedState, FeedSource, PartDocument, PartFailure, ProcessorDocument};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_client::ChangeRow;
+use cdb_client::feed::ChangeRow;
 use cdb_model::Timestamp;
 use metrics::{Counter, Gauge, counter, gauge};
 

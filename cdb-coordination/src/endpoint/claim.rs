@@ -5,12 +5,13 @@
 use std::time::Duration;
 
 use cdb_client::Error;
-use cdb_model::{Container, Document as _, MemberOf, Patch, Stored, Timestamp};
+use cdb_model::container::MemberOf;
+use cdb_model::{Container, Document as _, Patch, Stored, Timestamp};
 use tokio::time::{sleep, timeout};
 
 use super::inner::Inner;
 use super::partition::incoming;
-use crate::lease::{Kept, Lockable, keep};
+use crate::lease::{Lockable, Renewed, keep};
 use crate::message::{Content, Incoming, MessageDocument};
 use crate::timing::SHORTEST_RENEWAL_PAUSE;
 
@@ -102,12 +103,12 @@ where
         let longer = Patch::new().set(MessageDocument::<C>::RECEIVE_DUE, Some(until));
         let kept = keep(&self.container, &claimed.stored, &longer);
         match timeout(self.config.claim / 3, kept).await {
-            Ok(Ok(Kept::Written(etag))) => {
+            Ok(Ok(Renewed::Written(etag))) => {
                 claimed.stored.etag = etag;
                 claimed.stored.document.receive_due = Some(until);
             }
-            Ok(Ok(Kept::Held(found))) => claimed.stored = *found,
-            Ok(Ok(Kept::Lost)) => return Renewal::Lost,
+            Ok(Ok(Renewed::Held(found))) => claimed.stored = *found,
+            Ok(Ok(Renewed::Lost)) => return Renewal::Lost,
             Ok(Err(error)) => tracing::debug!(%error, "the claim of a message was not renewed"),
             Err(late) => tracing::debug!(error = %late, "the claim of a message was not renewed"),
         }

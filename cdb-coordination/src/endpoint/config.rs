@@ -13,7 +13,8 @@ use crate::timing::{
 /// does not start with durations that do not fit.
 ///
 /// ```
-/// use cdb_coordination::{MessagingConfig, RetryPolicy};
+/// use cdb_coordination::messaging::MessagingConfig;
+/// use cdb_coordination::retry::RetryPolicy;
 ///
 /// let config = MessagingConfig::default()
 ///     .with_retry(RetryPolicy::default().with_max_attempts(3))

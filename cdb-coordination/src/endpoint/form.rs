@@ -3,8 +3,11 @@
 //! Stored as the answer to a request that no client sends, in a partition of its own: releases from
 //! before the number read answers, and ignore this one.
 
-use cdb_client::{ContainerClient, Error, within_deadline};
-use cdb_model::{Container, Document as _, MemberOf, PartitionKey, PartitionKeyValue};
+use cdb_client::retry::within_deadline;
+use cdb_client::{ContainerClient, Error};
+use cdb_model::container::MemberOf;
+use cdb_model::value::PartitionKeyValue;
+use cdb_model::{Container, Document as _, PartitionKey};
 use serde::{Deserialize, Serialize};
 
 use super::inner::Inner;

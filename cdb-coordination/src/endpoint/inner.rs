@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 
-use cdb_client::{ContainerClient, SharedCall};
-use cdb_model::{Container, MemberOf, Stored};
+use cdb_client::ContainerClient;
+use cdb_client::partitions::SharedCall;
+use cdb_model::container::MemberOf;
+use cdb_model::{Container, Stored};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

@@ -3,7 +3,7 @@
 use cdb_client::{Error, ErrorKind};
 use cdb_model::Stored;
 
-use crate::message::Failed;
+use crate::message::HandlerError;
 use crate::message::MessageDocument;
 use crate::outbox::PreparedBatch;
 
@@ -26,7 +26,7 @@ pub(super) enum Attempted<C> {
     /// attempt.
     Stale { reason: String, counts: bool },
     /// The effect cannot be committed.
-    Failed(Failed),
+    Failed(HandlerError),
 }
 
 /// Why the batch of a receipt was refused.

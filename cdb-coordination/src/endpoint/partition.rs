@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use cdb_client::{Error, ErrorKind};
-use cdb_model::{BulkBatch, Container, MemberOf, PartitionKey, Patch, Query, Stored, Timestamp};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Container, PartitionKey, Patch, Query, Stored, Timestamp};
 use tokio::sync::{Mutex, SemaphorePermit};
 
 use super::inner::Inner;

@@ -1,10 +1,10 @@
 //! Receives one message: claims it, runs its handler, and commits the effect with the receipt.
 
-use cdb_client::{BatchOutcome, Error};
-use cdb_model::{
-    Batch, BatchError, Container, Document as _, DocumentKey as _, MemberOf, OperationIndex,
-    Stored, Timestamp,
-};
+use cdb_client::Error;
+use cdb_client::write::BatchOutcome;
+use cdb_model::container::MemberOf;
+use cdb_model::operation::{BatchError, OperationIndex};
+use cdb_model::{Batch, Container, Document as _, DocumentKey as _, Stored, Timestamp};
 
 use super::claim::{Claimed, Renewal};
 use super::inner::Inner;
@@ -12,7 +12,7 @@ use super::outcome::{Attempted, Refusal, Step};
 use super::partition::incoming;
 use super::received::{Arrival, Handled};
 use crate::lease::is_lost_race;
-use crate::message::Failed;
+use crate::message::HandlerError;
 use crate::message::{Dead, MessageDocument, Seen, Side};
 use crate::outbox::{OutboxBatch, Streams, Terms};
 use crate::retry::shortened;
@@ -69,7 +69,7 @@ where
         let envelope = &claimed.incoming.envelope;
         if !self.lifetimes().is_receivable(envelope.sent_at, now) {
             return self
-                .dead_letter_received(claimed, &Failed::permanently(TOO_OLD))
+                .dead_letter_received(claimed, &HandlerError::permanently(TOO_OLD))
                 .await;
         }
         if envelope.payload.is_none() {
@@ -84,7 +84,7 @@ where
         if unfinished >= self.config.retry.max_attempts {
             let reason = format!("its handler was started {unfinished} times without a result");
             return self
-                .dead_letter_received(claimed, &Failed::permanently(reason))
+                .dead_letter_received(claimed, &HandlerError::permanently(reason))
                 .await;
         }
         self.handle(claimed).await
@@ -111,7 +111,9 @@ where
                         return Ok(Step::Lost);
                     }
                 }
-                Attempted::Stale { reason, counts } => break (Failed::temporarily(reason), counts),
+                Attempted::Stale { reason, counts } => {
+                    break (HandlerError::temporarily(reason), counts);
+                }
                 Attempted::Failed(failed) => break (failed, true),
             }
         };
@@ -136,7 +138,7 @@ where
             if *batch.home() == claimed.incoming.envelope.to {
                 Ok(batch)
             } else {
-                Err(Failed::permanently(
+                Err(HandlerError::permanently(
                     "the handler returned the batch of another message",
                 ))
             }
@@ -149,8 +151,11 @@ where
         claimed: &Claimed<'_, C>,
         batch: OutboxBatch<C>,
     ) -> Result<Attempted<C>, Error> {
-        let unfit =
-            |error: BatchError| Ok(Attempted::Failed(Failed::permanently(error.to_string())));
+        let unfit = |error: BatchError| {
+            Ok(Attempted::Failed(HandlerError::permanently(
+                error.to_string(),
+            )))
+        };
         let streams = Streams::read(&self.container, &batch).await?;
         let now = self.container.now();
         // Never looked up: the record of the stream tells whether a receipt took place.
@@ -187,7 +192,7 @@ where
                 reason: error.to_string(),
                 counts,
             },
-            Refusal::Refused => Attempted::Failed(Failed::temporarily(error.to_string())),
+            Refusal::Refused => Attempted::Failed(HandlerError::temporarily(error.to_string())),
             Refusal::Unreachable => {
                 Attempted::Step(self.postpone(claimed, &error.to_string(), false).await?)
             }
@@ -259,7 +264,7 @@ where
     async fn dead_letter_received(
         &self,
         claimed: Claimed<'_, C>,
-        failure: &Failed,
+        failure: &HandlerError,
     ) -> Result<Step<C>, Error> {
         let now = self.container.now();
         let envelope = &claimed.incoming.envelope;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use cdb_model::Timestamp;
 
-use crate::message::{Address, Envelope, MessageContext, MessageId};
-use crate::message::{Delivered, Failed};
+use crate::message::{Delivered, HandlerError};
+use crate::message::{Envelope, MessageAddress, MessageContext, MessageId};
 use crate::outbox::{OutboxBatch, Receivers};
 
 /// A received message.
@@ -17,7 +17,7 @@ pub struct Received<M> {
     /// Its id, the same at every attempt.
     pub id: MessageId,
     /// The partition that sent it.
-    pub from: Address,
+    pub from: MessageAddress,
     /// When it was sent, in the service's time.
     pub sent_at: Timestamp,
     /// The number of this attempt, from 1.
@@ -34,7 +34,7 @@ impl<M> Received<M> {
 }
 
 /// The result of a handler: the batch with its effect, or the failure.
-pub type Handled<C> = Result<OutboxBatch<C>, Failed>;
+pub type Handled<C> = Result<OutboxBatch<C>, HandlerError>;
 
 /// A claimed message, before its payload is read.
 pub(crate) struct Arrival {

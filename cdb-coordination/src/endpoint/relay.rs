@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cdb_client::Error;
-use cdb_model::{
-    Batch, BulkBatch, Container, Document as _, MemberOf, OperationIndex, Query, Stored, Timestamp,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::{BulkBatch, OperationIndex};
+use cdb_model::{Batch, Container, Document as _, Query, Stored, Timestamp};
 use futures::future::{join, join_all};
 
 use super::inner::Inner;
 use crate::message::{Content, Dead, Envelope, MessageDocument, Outgoing, Side};
-use crate::outbox::{Relay, arrival, arriving};
-use crate::retry::{Undelivered, shortened};
+use crate::outbox::{OutboxTransport, arrival, arriving};
+use crate::retry::{DeliveryError, shortened};
 use crate::search::find;
 use crate::telemetry;
 
@@ -27,7 +27,7 @@ const TOO_OLD: &str =
 
 /// The messages of one call of `deliver`, by target.
 struct Sorting<C> {
-    results: Vec<Result<(), Undelivered>>,
+    results: Vec<Result<(), DeliveryError>>,
     bulk: BulkBatch<C>,
     /// The index of each message with its operation in the bulk.
     ours: Vec<(usize, OperationIndex)>,
@@ -36,7 +36,7 @@ struct Sorting<C> {
 }
 
 #[async_trait]
-impl<C: Container> Relay for Inner<C>
+impl<C: Container> OutboxTransport for Inner<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
@@ -46,7 +46,7 @@ where
         &self,
         messages: &[Stored<MessageDocument<C>>],
         delivered: &[Stored<MessageDocument<C>>],
-    ) -> Vec<Result<(), Undelivered>> {
+    ) -> Vec<Result<(), DeliveryError>> {
         let now = self.container.now();
         let mut sorting = self.sort(messages, delivered, now);
         let bulk = async {
@@ -67,7 +67,7 @@ where
             let answer = answers.get_mut(operation.get()).and_then(Option::take);
             sorting.results[number] = match answer {
                 Some(answer) => arrival(answer.map(drop)),
-                None => Err(Undelivered::unreachable("the service did not answer")),
+                None => Err(DeliveryError::unreachable("the service did not answer")),
             };
         }
         for (number, result) in away.into_iter().flatten() {
@@ -100,7 +100,7 @@ where
     async fn postpone(
         &self,
         message: &Stored<MessageDocument<C>>,
-        failure: &Undelivered,
+        failure: &DeliveryError,
         delay: Duration,
     ) {
         telemetry::delivery_retried();
@@ -120,7 +120,7 @@ where
         self.note_lost("postponed", written.map(drop));
     }
 
-    async fn dead_letter(&self, message: &Stored<MessageDocument<C>>, failure: &Undelivered) {
+    async fn dead_letter(&self, message: &Stored<MessageDocument<C>>, failure: &DeliveryError) {
         let Some(outgoing) = outgoing(message) else {
             return;
         };
@@ -175,7 +175,7 @@ where
         };
         for (number, message) in messages.iter().enumerate() {
             let result = match outgoing(message) {
-                None => Err(Undelivered::permanent("the document holds no message")),
+                None => Err(DeliveryError::permanent("the document holds no message")),
                 Some(Outgoing { envelope, .. })
                     if !self.lifetimes().is_deliverable(envelope.sent_at, now) =>
                 {
@@ -184,7 +184,7 @@ where
                     envelope
                         .payload
                         .as_ref()
-                        .map_or(Ok(()), |_| Err(Undelivered::permanent(TOO_OLD)))
+                        .map_or(Ok(()), |_| Err(DeliveryError::permanent(TOO_OLD)))
                 }
                 Some(Outgoing { envelope, .. })
                     if envelope.to.container == self.container.name() =>
@@ -218,7 +218,7 @@ where
         number: usize,
         envelope: Envelope,
         now: Timestamp,
-    ) -> Result<(), Undelivered> {
+    ) -> Result<(), DeliveryError> {
         let mut incoming = arriving(envelope);
         let mut due = now;
         if self.receives() {
@@ -230,7 +230,7 @@ where
         let operation = sorting
             .bulk
             .add(document.create())
-            .map_err(|error| Undelivered::permanent(error.to_string()))?;
+            .map_err(|error| DeliveryError::permanent(error.to_string()))?;
         sorting.ours.push((number, operation));
         Ok(())
     }
@@ -239,13 +239,13 @@ where
         &self,
         container: String,
         envelopes: Vec<(usize, Envelope)>,
-    ) -> Vec<(usize, Result<(), Undelivered>)> {
+    ) -> Vec<(usize, Result<(), DeliveryError>)> {
         let (numbers, envelopes): (Vec<_>, Vec<_>) = envelopes.into_iter().unzip();
         let Some(route) = self.routes.get(&container) else {
             let reason = format!(
                 "there is no route to container `{container}`; add it with `MessagingBuilder::route`"
             );
-            let refused = || Err(Undelivered::refused(&*reason));
+            let refused = || Err(DeliveryError::refused(&*reason));
             return numbers
                 .into_iter()
                 .map(|number| (number, refused()))
@@ -259,7 +259,7 @@ where
     fn after(
         &self,
         messages: &[Stored<MessageDocument<C>>],
-        results: &[Result<(), Undelivered>],
+        results: &[Result<(), DeliveryError>],
         now: Timestamp,
     ) {
         for (message, result) in messages.iter().zip(results) {
@@ -279,8 +279,8 @@ where
         &self,
         message: &Stored<MessageDocument<C>>,
         outgoing: &Outgoing,
-        failure: &Undelivered,
-    ) -> Result<Batch<C>, cdb_model::BatchError> {
+        failure: &DeliveryError,
+    ) -> Result<Batch<C>, cdb_model::operation::BatchError> {
         let now = self.container.now();
         let partition = message.document.partition();
         let mut tries = outgoing.tries.clone();

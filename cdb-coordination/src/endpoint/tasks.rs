@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::Error;
-use cdb_model::{Container, MemberOf, Query};
+use cdb_model::container::MemberOf;
+use cdb_model::{Container, Query};
 
 use super::inner::Inner;
 use crate::message::{MessageDocument, Side};

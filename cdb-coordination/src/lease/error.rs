@@ -1,7 +1,10 @@
 //! The errors of leases.
 
 use cdb_client::Error;
-use cdb_model::{BatchError, Document, EncodeError, IdError, OperationError, Stored, Timestamp};
+use cdb_model::document::EncodeError;
+use cdb_model::operation::{BatchError, OperationError};
+use cdb_model::value::IdError;
+use cdb_model::{Document, Stored, Timestamp};
 
 /// The reason why a call under a lease failed. Nothing was written, unless the error is a
 /// [`Client`](Self::Client) error with [`is_ambiguous`](Error::is_ambiguous).

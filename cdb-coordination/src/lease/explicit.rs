@@ -4,10 +4,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, within_deadline};
-use cdb_model::{
-    Address, Container, KnownPartition, Leasable, Lease, MemberOf, Patch, Stored, Target,
-};
+use cdb_client::ContainerClient;
+use cdb_client::retry::within_deadline;
+use cdb_model::container::MemberOf;
+use cdb_model::document::{DocumentAddress, KnownPartition};
+use cdb_model::operation::{Leasable, Lease, Target};
+use cdb_model::{Container, Patch, Stored};
 use derive_where::derive_where;
 use tokio::time::Instant;
 
@@ -30,7 +32,8 @@ const ATTEMPTS: u32 = 8;
 ///
 /// ```no_run
 /// # use cdb_coordination::{LeaseError, Leases};
-/// # use cdb_model::{Container, Document, Lease, Patch, Query};
+/// # use cdb_model::operation::Lease;
+/// # use cdb_model::{Container, Document, Patch, Query};
 /// # use serde::{Deserialize, Serialize};
 /// #[derive(Document, Serialize, Deserialize)]
 /// #[document(type = "order", id = "{customer}:{number}")]
@@ -117,7 +120,7 @@ where
 
     async fn try_acquire<P: KnownPartition>(
         &self,
-        address: Address<D, P>,
+        address: DocumentAddress<D, P>,
     ) -> Result<LeaseGuard<C, D>, LeaseError> {
         let mut container = self.container.clone();
         for _ in 0..ATTEMPTS {
@@ -192,7 +195,7 @@ where
 
     async fn try_break<P: KnownPartition>(
         &self,
-        address: Address<D, P>,
+        address: DocumentAddress<D, P>,
     ) -> Result<Option<Lease>, LeaseError> {
         let container = self.container.latest_committed();
         for _ in 0..ATTEMPTS {

@@ -8,9 +8,11 @@
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{
-    Address, Batch, Container, ETag, Leasable, Lease, MemberOf, Patch, Stored, Target as _, is_same,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::DocumentAddress;
+use cdb_model::operation::{Leasable, Lease, Target as _};
+use cdb_model::stored::is_same;
+use cdb_model::{Batch, Container, ETag, Patch, Stored};
 use tokio::time::Instant;
 
 use super::error::LeaseError;
@@ -71,7 +73,7 @@ struct Step {
 
 /// What is sent.
 pub(super) enum Write<C, D> {
-    Patch(Patch<D, Address<D>>),
+    Patch(Patch<D, DocumentAddress<D>>),
     Replace(Stored<D>),
     Delete,
     Batch(Batch<C>),
@@ -97,7 +99,10 @@ where
         if let Some(address) = &change.address {
             self.check_address(address)?;
         }
-        let version = change.address.as_ref().and_then(Address::required_version);
+        let version = change
+            .address
+            .as_ref()
+            .and_then(DocumentAddress::required_version);
         let write = self.write_of(change.kind, version.is_some(), &step)?;
         self.send(&step, &write).await?;
         match write {
@@ -127,7 +132,7 @@ where
     }
 
     /// Fails if an operation is on another document, or on another version than the holder knows.
-    fn check_address(&self, address: &Address<D>) -> Result<(), LeaseError> {
+    fn check_address(&self, address: &DocumentAddress<D>) -> Result<(), LeaseError> {
         let (id, partition) = (address.id()?, self.stored.document.partition_key());
         if *id != self.stored.id || *address.partition() != partition {
             return Err(LeaseError::OtherDocument {
@@ -183,7 +188,12 @@ where
 
     /// The patch of the leased document, with fence and lease of a step; of its current version, or
     /// of any.
-    fn patch(&self, step: &Step, patch: &Patch<D>, is_versioned: bool) -> Patch<D, Address<D>> {
+    fn patch(
+        &self,
+        step: &Step,
+        patch: &Patch<D>,
+        is_versioned: bool,
+    ) -> Patch<D, DocumentAddress<D>> {
         let any = self.stored.address().unconditional();
         let address = if is_versioned {
             any.if_match(&self.current)

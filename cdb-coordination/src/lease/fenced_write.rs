@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Error, with_own_deadline, within_deadline};
+use cdb_client::retry::{with_own_deadline, within_deadline};
+use cdb_client::{ContainerClient, Error};
 use cdb_model::Container;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -19,7 +20,7 @@ const MAX_SENDS: u32 = 4;
 /// A write for [`execute_fenced`], whose example shows a complete one.
 ///
 /// ```
-/// use cdb_coordination::{Fenced, FencedWrite, execute_fenced};
+/// use cdb_coordination::lease::{Fenced, FencedWrite, execute_fenced};
 ///
 /// async fn took_place<W: FencedWrite>(write: &mut W) -> Result<bool, W::Error> {
 ///     let fenced = execute_fenced(write).await?;
@@ -80,7 +81,7 @@ pub trait FencedWrite: Send {
 /// The result of [`FencedWrite::find_out`].
 ///
 /// ```
-/// use cdb_coordination::Found;
+/// use cdb_coordination::lease::Found;
 ///
 /// let is_ours = |found: Found| found != Found::Lost;
 /// assert!(is_ours(Found::NewVersion) && !is_ours(Found::Lost));
@@ -102,7 +103,7 @@ pub enum Found {
 /// The result of [`execute_fenced`].
 ///
 /// ```
-/// use cdb_coordination::Fenced;
+/// use cdb_coordination::lease::Fenced;
 ///
 /// let fenced: Fenced<()> = Fenced::Lost;
 /// assert!(!matches!(fenced, Fenced::Committed(_) | Fenced::CommittedBefore));
@@ -129,8 +130,9 @@ pub enum Fenced<A> {
 ///
 /// ```
 /// use cdb_client::{ContainerClient, Error};
-/// use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
-/// use cdb_model::{Document as _, ETag, Stored, WriteMark};
+/// use cdb_coordination::lease::{Fenced, FencedWrite, Found, execute_fenced};
+/// use cdb_model::document::WriteMark;
+/// use cdb_model::{Document as _, ETag, Stored};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, Shop, order};
 ///

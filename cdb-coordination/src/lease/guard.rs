@@ -3,13 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
-use cdb_model::{Container, Leasable, MemberOf, Patch, Stored};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::Leasable;
+use cdb_model::{Container, Patch, Stored};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::error::LeaseError;
 use super::fenced::{Held, Then};
-use super::operation::{KeepsLease, LeasedOperation};
+use super::operation::{LeasedOperation, RenewableLease};
 
 /// A leased document. Every write of the guard carries the fence of the lease and renews the lease.
 /// After the lease is lost or broken, a write fails with [`LeaseError::Lost`] and changes nothing.
@@ -121,7 +123,8 @@ where
     /// The lease field of a replacement is ignored.
     ///
     /// ```compile_fail,E0277
-    /// # use cdb_coordination::{LeaseError, LeaseGuard};
+    /// # use cdb_coordination::LeaseError;
+    /// # use cdb_coordination::lease::LeaseGuard;
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
     /// # use shop::{Order, Shop};
     /// async fn cancel(mut order: LeaseGuard<Shop, Order>) -> Result<(), LeaseError> {
@@ -141,7 +144,7 @@ where
     ///   operation 0.
     pub async fn run<O>(&mut self, operation: O) -> Result<(), LeaseError>
     where
-        O: LeasedOperation<C, D> + KeepsLease,
+        O: LeasedOperation<C, D> + RenewableLease,
     {
         self.held.run(operation, Then::Keep).await
     }

@@ -4,15 +4,18 @@
 //!
 //! The caller's document type stores the two values: [`Lockable`] reads them, and the caller's
 //! patch writes them. So documents with other lock fields (`lockToken`, `lockedUntil`) are locked
-//! by the same code as documents with a [`Lease`](cdb_model::Lease).
+//! by the same code as documents with a [`Lease`](cdb_model::operation::Lease).
 
-use cdb_client::{ContainerClient, Error, with_own_deadline};
-use cdb_model::{Container, Document, ETag, Leasable, MemberOf, Patch, Stored, Timestamp};
+use cdb_client::retry::with_own_deadline;
+use cdb_client::{ContainerClient, Error};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::Leasable;
+use cdb_model::{Container, Document, ETag, Patch, Stored, Timestamp};
 
 /// A document that one process at a time may own.
 ///
 /// ```
-/// use cdb_coordination::Lockable;
+/// use cdb_coordination::lease::Lockable;
 /// use cdb_model::{Document, Timestamp};
 /// use serde::{Deserialize, Serialize};
 ///
@@ -78,8 +81,9 @@ pub(super) fn fresh_mark() -> String {
 ///
 /// ```
 /// use std::time::Duration;
-/// use cdb_coordination::lock;
-/// use cdb_model::{Document as _, Leasable, Patch};
+/// use cdb_coordination::lease::lock;
+/// use cdb_model::operation::Leasable;
+/// use cdb_model::{Document as _, Patch};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, order};
 /// # shop::with_shop(async |shop| {
@@ -120,7 +124,7 @@ where
 ///
 /// ```
 /// use std::time::Duration;
-/// use cdb_coordination::confirm_lock;
+/// use cdb_coordination::lease::confirm_lock;
 /// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, order};
@@ -159,7 +163,7 @@ pub async fn confirm_lock<D: Lockable>(
 
 /// The result of [`keep`], a write under a lock.
 #[derive(Debug)]
-pub enum Kept<D> {
+pub enum Renewed<D> {
     /// The write took place and left this version.
     Written(ETag),
     /// The lock is still held. The document, read after a lost answer, shows whether the write took
@@ -178,8 +182,9 @@ pub enum Kept<D> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use cdb_coordination::{Kept, keep};
-/// use cdb_model::{Document as _, Leasable, Patch};
+/// use cdb_coordination::lease::{Renewed, keep};
+/// use cdb_model::operation::Leasable;
+/// use cdb_model::{Document as _, Patch};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, OrderKey, order};
 /// # shop::with_shop(async |shop| {
@@ -191,20 +196,20 @@ pub enum Kept<D> {
 /// // `held` is the locked document.
 /// let longer = held.document.lease.kept("6f1e62a0", shop.now() + Duration::from_secs(30));
 /// let renewal = Order::LEASE_PATHS.set(Patch::new(), &longer);
-/// assert!(matches!(keep(&shop, &held, &renewal).await?, Kept::Written(_)));
+/// assert!(matches!(keep(&shop, &held, &renewal).await?, Renewed::Written(_)));
 /// # Ok(()) }).unwrap();
 /// ```
 pub async fn keep<C, D>(
     container: &ContainerClient<C>,
     held: &Stored<D>,
     patch: &Patch<D>,
-) -> Result<Kept<D>, Error>
+) -> Result<Renewed<D>, Error>
 where
     C: Container,
     D: MemberOf<C> + Lockable,
 {
     match container.run(patch.at(held)).await {
-        Ok(written) => Ok(Kept::Written(written.etag)),
+        Ok(written) => Ok(Renewed::Written(written.etag)),
         Err(error) if error.is_ambiguous() || error.is_precondition_failed() => {
             let latest = container.latest_committed();
             let found = match with_own_deadline(latest.read(held)).await {
@@ -214,9 +219,9 @@ where
             let mark = held.document.lock_mark();
             Ok(found
                 .filter(|stored| mark.is_some() && stored.document.lock_mark() == mark)
-                .map_or(Kept::Lost, |stored| Kept::Held(Box::new(stored))))
+                .map_or(Renewed::Lost, |stored| Renewed::Held(Box::new(stored))))
         }
-        Err(error) if error.is_not_found() => Ok(Kept::Lost),
+        Err(error) if error.is_not_found() => Ok(Renewed::Lost),
         Err(error) => Err(error),
     }
 }
@@ -296,7 +301,7 @@ mod tests {
         ] {
             emulator.inject(Fault::once(effect));
             let kept = keep(&container, &held, &renewal()).await;
-            let Ok(Kept::Held(found)) = kept else {
+            let Ok(Renewed::Held(found)) = kept else {
                 panic!("{kept:?}");
             };
             assert_eq!(found.document.locked_until, until);
@@ -304,14 +309,14 @@ mod tests {
         // The document has another version than the one that the holder knows, but the lock is
         // still held.
         let kept = keep(&container, &held, &renewal()).await;
-        assert!(matches!(kept, Ok(Kept::Held(_))), "{kept:?}");
+        assert!(matches!(kept, Ok(Renewed::Held(_))), "{kept:?}");
     }
 
     #[tokio::test]
     async fn a_lock_is_lost_when_another_process_takes_or_deletes_the_document() {
         let (_emulator, container, held) = held().await;
         let kept = keep(&container, &held, &renewal()).await;
-        let Ok(Kept::Written(etag)) = kept else {
+        let Ok(Renewed::Written(etag)) = kept else {
             panic!("{kept:?}");
         };
         let held = Stored { etag, ..held };
@@ -319,12 +324,12 @@ mod tests {
         let other = lock(&container, &held, &taken, "other").await;
         assert!(other.expect("it is locked").is_some());
         let kept = keep(&container, &held, &renewal()).await;
-        assert!(matches!(kept, Ok(Kept::Lost)), "{kept:?}");
+        assert!(matches!(kept, Ok(Renewed::Lost)), "{kept:?}");
         container
             .run(held.document.key().delete())
             .await
             .expect("it is deleted");
         let kept = keep(&container, &held, &renewal()).await;
-        assert!(matches!(kept, Ok(Kept::Lost)), "{kept:?}");
+        assert!(matches!(kept, Ok(Renewed::Lost)), "{kept:?}");
     }
 }

@@ -7,8 +7,8 @@
 //! show in the ETag.
 
 mod contention;
-mod error;
-mod explicit;
+pub(crate) mod error;
+pub(crate) mod explicit;
 mod fenced;
 mod fenced_write;
 mod guard;
@@ -18,10 +18,10 @@ mod operation;
 mod proven_batch;
 mod take_next;
 
-pub use error::LeaseError;
-pub use explicit::Leases;
+pub(crate) use error::LeaseError;
+pub(crate) use explicit::Leases;
 pub use fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 pub use guard::LeaseGuard;
-pub use lock::{Kept, Lockable, confirm_lock, is_lost_race, keep, lock};
-pub use operation::{KeepsLease, LeasedOperation};
+pub use lock::{Lockable, Renewed, confirm_lock, is_lost_race, keep, lock};
+pub use operation::{LeasedOperation, RenewableLease};
 pub use proven_batch::{execute_once, execute_proven};

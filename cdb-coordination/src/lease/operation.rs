@@ -1,6 +1,7 @@
 //! The operations that a guard executes under its lease.
 
-use cdb_model::{Address, Batch, Delete, Document, KnownPartition, Patch, Replace};
+use cdb_model::document::{Delete, DocumentAddress, KnownPartition, Replace};
+use cdb_model::{Batch, Document, Patch};
 
 use super::error::LeaseError;
 
@@ -24,13 +25,13 @@ pub trait LeasedOperation<C, D> {
     message = "`{Self}` does not keep the lease",
     note = "a deletion ends the lease: execute it with `guard.release_with(…)`"
 )]
-pub trait KeepsLease {}
+pub trait RenewableLease {}
 
 /// Cannot be named outside this crate, so that no other crate implements [`LeasedOperation`].
 #[derive(Debug)]
 pub struct Change<C, D> {
     /// `None` for an operation on any document.
-    pub(super) address: Option<Address<D>>,
+    pub(super) address: Option<DocumentAddress<D>>,
     pub(super) kind: Kind<C, D>,
 }
 
@@ -43,7 +44,7 @@ pub(super) enum Kind<C, D> {
 }
 
 impl<C, D> Change<C, D> {
-    fn of(address: impl Into<Option<Address<D>>>, kind: Kind<C, D>) -> Self {
+    fn of(address: impl Into<Option<DocumentAddress<D>>>, kind: Kind<C, D>) -> Self {
         let address = address.into();
         Self { address, kind }
     }
@@ -55,7 +56,7 @@ impl<C, D> LeasedOperation<C, D> for Patch<D> {
     }
 }
 
-impl<C, D: Document, P: KnownPartition> LeasedOperation<C, D> for Patch<D, Address<D, P>> {
+impl<C, D: Document, P: KnownPartition> LeasedOperation<C, D> for Patch<D, DocumentAddress<D, P>> {
     fn into_change(self) -> Result<Change<C, D>, LeaseError> {
         let (address, patch) = self.into_parts();
         Ok(Change::of(address.into_known(), Kind::Patch(patch)))
@@ -86,8 +87,8 @@ impl<C, D> LeasedOperation<C, D> for (Patch<D>, Batch<C>) {
     }
 }
 
-impl<D, T> KeepsLease for Patch<D, T> {}
+impl<D, T> RenewableLease for Patch<D, T> {}
 
-impl<D> KeepsLease for Replace<D> {}
+impl<D> RenewableLease for Replace<D> {}
 
-impl<C, D> KeepsLease for (Patch<D>, Batch<C>) {}
+impl<C, D> RenewableLease for (Patch<D>, Batch<C>) {}

@@ -1,8 +1,12 @@
 //! A batch whose outcome is known from the store: from a document that only it creates, or from a
 //! token that it writes.
 
-use cdb_client::{BatchOutcome, ContainerClient, Error};
-use cdb_model::{Batch, Container, KnownPartition, MemberOf, Target};
+use cdb_client::write::BatchOutcome;
+use cdb_client::{ContainerClient, Error};
+use cdb_model::container::MemberOf;
+use cdb_model::document::KnownPartition;
+use cdb_model::operation::Target;
+use cdb_model::{Batch, Container};
 
 use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 
@@ -15,7 +19,7 @@ use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 /// [is ambiguous](Error::is_ambiguous).
 ///
 /// ```
-/// use cdb_coordination::{Fenced, execute_proven};
+/// use cdb_coordination::lease::{Fenced, execute_proven};
 /// use cdb_model::{Batch, Document as _};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{OrderKey, order};

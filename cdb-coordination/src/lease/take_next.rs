@@ -6,8 +6,15 @@
 //! for more candidates than it needs, and picks among them at random. Without collisions it returns
 //! to the oldest documents step by step.
 
-use cdb_client::{Error, OperationResult, PhysicalPartitionId, time_left, within_deadline};
-use cdb_model::{BulkBatch, Container, Fetch, Leasable, MemberOf, QueriedIn, Query, Scope, Stored};
+use cdb_client::Error;
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_client::retry::{time_left, within_deadline};
+use cdb_client::write::OperationResult;
+use cdb_model::container::MemberOf;
+use cdb_model::operation::{BulkBatch, Leasable};
+use cdb_model::query::QueriedIn;
+use cdb_model::query::statement::{Fetch, Scope};
+use cdb_model::{Container, Query, Stored};
 use futures::future::join_all;
 use uuid::Uuid;
 
@@ -45,12 +52,13 @@ where
     /// Leases up to `count` free documents that match `query` and returns them in the order of the
     /// query. Without an order, documents that have been free for longest come first. The query may
     /// cover one partition or all; its `limit` is ignored. Competitors share the oldest documents in
-    /// no particular order. [`Criteria::across_partitions`](crate::Criteria::across_partitions) makes
+    /// no particular order. [`Criteria::across_partitions`](crate::store::Criteria::across_partitions) makes
     /// a query of conditions that are known only at run time. An index serves every query: a path
     /// without one has no filter, and a criterion without one is an error.
     ///
     /// ```
-    /// use cdb_coordination::{Criteria, Leases};
+    /// use cdb_coordination::Leases;
+    /// use cdb_coordination::store::Criteria;
     /// use cdb_model::{Document as _, Query};
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
     /// # use shop::{Order, Shop, order};

@@ -8,7 +8,7 @@ use crate::timing::{HEARTBEAT, SHORTEST_HEARTBEAT, YEAR};
 ///
 /// ```
 /// use std::time::Duration;
-/// use cdb_coordination::MembershipConfig;
+/// use cdb_coordination::membership::MembershipConfig;
 ///
 /// let config = MembershipConfig { heartbeat: Duration::from_secs(1), ..MembershipConfig::named("worker-1") };
 /// assert_eq!(config.group, "cdb:members");

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// defines its own, with its own partition key:
 ///
 /// ```
-/// use cdb_coordination::{MemberDocument, MemberRecord};
+/// use cdb_coordination::membership::{MemberDocument, MemberRecord};
 /// use cdb_model::{Container, Document};
 /// use serde::{Deserialize, Serialize};
 ///

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use cdb_client::ContainerClient;
-use cdb_model::{Container, MemberOf};
+use cdb_model::Container;
+use cdb_model::container::MemberOf;
 use tokio::sync::{broadcast, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -14,7 +15,7 @@ use super::document::MemberDocument;
 use super::failed::FailedMember;
 use super::heartbeat::{Heartbeat, Reports};
 use super::slots::{LeaseProvider, SlotSet};
-use super::view::{MembershipView, Standing};
+use super::view::{MemberState, MembershipView};
 
 /// How many failed members a receiver may leave unread before it loses the oldest.
 const MAX_UNREAD: usize = 256;
@@ -35,13 +36,14 @@ const MAX_UNREAD: usize = 256;
 ///
 /// ```
 /// use cdb_client::ContainerClient;
-/// use cdb_coordination::{LeaseProvider, Membership, MembershipConfig, Standing};
+/// use cdb_coordination::Membership;
+/// use cdb_coordination::membership::{LeaseProvider, MembershipConfig, MemberState};
 /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/team.rs")); }
 /// # use setup::{Team, TeamMember};
 /// # setup::with_container("team", async |container: ContainerClient<Team>| {
 ///
 /// let me = Membership::start::<TeamMember, _>(container, MembershipConfig::named("worker-1"));
-/// me.watch().wait_for(|view| view.standing() == Standing::Member).await?;
+/// me.watch().wait_for(|view| view.standing() == MemberState::Member).await?;
 /// assert!(me.slots().await.is_all()); // the only member
 /// me.leave().await;
 /// assert!(me.slots().await.is_empty());
@@ -75,7 +77,7 @@ impl Membership {
         C: Container,
         D: MemberDocument + MemberOf<C>,
     {
-        let alone = MembershipView::new(Standing::Joining, &config.member.as_str().into(), &[]);
+        let alone = MembershipView::new(MemberState::Joining, &config.member.as_str().into(), &[]);
         let (view_sender, views) = watch::channel(alone);
         let (failed_sender, failed) = broadcast::channel(MAX_UNREAD);
         let reports = Reports {

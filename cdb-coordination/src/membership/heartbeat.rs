@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Container, MemberOf};
+use cdb_model::Container;
+use cdb_model::container::MemberOf;
 use metrics::{counter, gauge};
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
@@ -15,7 +16,7 @@ use super::document::MemberDocument;
 use super::failed::FailedMember;
 use super::failure_detector::{FailureDetector, Sighting, watched_by};
 use super::roster::{Beat, Listed, Roster, RosterError};
-use super::view::{MembershipView, Standing};
+use super::view::{MemberState, MembershipView};
 use crate::timing::{LEAVE_TIMEOUT, MISSED_HEARTBEATS};
 
 /// The channels to the users of a membership.
@@ -165,7 +166,7 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
             .is_some_and(|before| now - before > self.period * 3 / 2);
         self.count("cdb.membership.heartbeats", 1);
         self.count("cdb.membership.heartbeats_late", u64::from(late));
-        self.publish(Standing::Member, &listed.members);
+        self.publish(MemberState::Member, &listed.members);
     }
 
     fn failed(&mut self, error: &RosterError) {
@@ -176,25 +177,25 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
             .is_some_and(|at| at.elapsed() > self.period * MISSED_HEARTBEATS);
         if unheard {
             let members = self.reports.views.borrow().members().to_vec();
-            self.publish(Standing::Unheard, &members);
+            self.publish(MemberState::Unheard, &members);
         }
     }
 
     fn replaced(&self) {
         tracing::error!(group = %self.group, member = %self.member, "another process has joined under this member's name and serves its slots; give each process a unique name");
         self.count("cdb.membership.replaced", 1);
-        self.publish(Standing::Replaced, &[]);
+        self.publish(MemberState::Replaced, &[]);
     }
 
     async fn leave(&mut self) {
-        self.publish(Standing::Left, &[]);
+        self.publish(MemberState::Left, &[]);
         let left = tokio::time::timeout(LEAVE_TIMEOUT, self.roster.leave()).await;
         if let Err(error) = left.unwrap_or(Err(RosterError::Late)) {
             tracing::debug!(group = %self.group, member = %self.member, %error, "leaving failed; the other members will remove this member");
         }
     }
 
-    fn publish(&self, standing: Standing, members: &[String]) {
+    fn publish(&self, standing: MemberState, members: &[String]) {
         let view = MembershipView::new(standing, &self.member, members);
         let labels = [("group", self.group.clone())];
         let count = u32::try_from(members.len()).unwrap_or(u32::MAX);

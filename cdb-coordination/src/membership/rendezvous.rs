@@ -10,7 +10,7 @@
 /// matter.
 ///
 /// ```
-/// use cdb_coordination::{SlotSet, owner_of_slot};
+/// use cdb_coordination::membership::{SlotSet, owner_of_slot};
 ///
 /// let members = ["one", "two", "three"];
 /// let owner = owner_of_slot(&members, 7).expect("there are members");

@@ -8,10 +8,10 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{
-    Batch, BatchError, Container, Document, DocumentKey as _, ETag, MemberOf, OperationIndex,
-    PartitionKey, Read, Stored,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::Read;
+use cdb_model::operation::{BatchError, OperationIndex};
+use cdb_model::{Batch, Container, Document, DocumentKey as _, ETag, PartitionKey, Stored};
 
 use super::config::MembershipConfig;
 use super::document::{FORM, MemberDocument, MemberRecord};

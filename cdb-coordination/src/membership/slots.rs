@@ -12,7 +12,7 @@ use super::rendezvous::slots_of_member;
 /// A set of dispatch slots.
 ///
 /// ```
-/// use cdb_coordination::SlotSet;
+/// use cdb_coordination::membership::SlotSet;
 ///
 /// let members = ["one", "two"];
 /// let one = SlotSet::of_member(&members, "one");
@@ -93,7 +93,7 @@ impl fmt::Debug for SlotSet {
 /// Provides the dispatch slots that this runtime serves at the moment.
 ///
 /// ```
-/// use cdb_coordination::{LeaseProvider, SlotSet};
+/// use cdb_coordination::membership::{LeaseProvider, SlotSet};
 ///
 /// /// Slots by the ordinal of a stateful set, which changes only with its size.
 /// struct Ordinal { index: u8, of: u8 }
@@ -136,7 +136,7 @@ pub trait LeaseProvider: Send + Sync {
 /// A fixed share of the slots, for one runtime or for a fixed number of runtimes.
 ///
 /// ```
-/// use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider};
+/// use cdb_coordination::membership::{InMemoryLeaseProvider, LeaseProvider};
 ///
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 /// let first_of_three = InMemoryLeaseProvider::share(0, 3);

@@ -8,18 +8,18 @@ use super::slots::SlotSet;
 /// The status of a process in its group.
 ///
 /// ```
-/// use cdb_coordination::Standing;
+/// use cdb_coordination::membership::MemberState;
 ///
 /// /// For a readiness probe.
-/// fn is_ready(standing: Standing) -> bool {
+/// fn is_ready(standing: MemberState) -> bool {
 ///     // An unheard process serves all slots.
-///     matches!(standing, Standing::Member | Standing::Unheard)
+///     matches!(standing, MemberState::Member | MemberState::Unheard)
 /// }
-/// assert!(is_ready(Standing::Unheard) && !is_ready(Standing::Replaced));
+/// assert!(is_ready(MemberState::Unheard) && !is_ready(MemberState::Replaced));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Standing {
+pub enum MemberState {
     /// The process has not reached the roster yet.
     Joining,
     /// The process is on the roster.
@@ -36,7 +36,8 @@ pub enum Standing {
 ///
 /// ```
 /// use cdb_client::ContainerClient;
-/// use cdb_coordination::{Membership, MembershipConfig, MembershipView, Standing};
+/// use cdb_coordination::Membership;
+/// use cdb_coordination::membership::{MembershipConfig, MembershipView, MemberState};
 /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/team.rs")); }
 /// # use setup::{Team, TeamMember};
 /// # setup::with_container("team", async |container: ContainerClient<Team>| {
@@ -44,7 +45,7 @@ pub enum Standing {
 /// let me = Membership::start::<TeamMember, _>(container, MembershipConfig::named("worker-1"));
 /// let mut views = me.watch();
 /// let view: MembershipView =
-///     views.wait_for(|view| view.standing() == Standing::Member).await?.clone();
+///     views.wait_for(|view| view.standing() == MemberState::Member).await?.clone();
 /// assert_eq!(view.members(), ["worker-1"]);
 /// assert_eq!(view.share(3), [0, 1, 2]); // of three shards, those of this process
 /// # me.leave().await; Ok(()) }).unwrap();
@@ -52,18 +53,18 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MembershipView {
-    standing: Standing,
+    standing: MemberState,
     member: Arc<str>,
     members: Arc<[String]>,
     slots: SlotSet,
 }
 
 impl MembershipView {
-    pub(super) fn new(standing: Standing, member: &Arc<str>, members: &[String]) -> Self {
+    pub(super) fn new(standing: MemberState, member: &Arc<str>, members: &[String]) -> Self {
         let slots = match standing {
-            Standing::Member => SlotSet::of_member(members, member),
-            Standing::Joining | Standing::Unheard => SlotSet::ALL,
-            Standing::Replaced | Standing::Left => SlotSet::NONE,
+            MemberState::Member => SlotSet::of_member(members, member),
+            MemberState::Joining | MemberState::Unheard => SlotSet::ALL,
+            MemberState::Replaced | MemberState::Left => SlotSet::NONE,
         };
         Self {
             standing,
@@ -74,7 +75,7 @@ impl MembershipView {
     }
 
     /// The status of this process.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> MemberState {
         self.standing
     }
 
@@ -96,9 +97,9 @@ impl MembershipView {
     /// order. The shares of the members differ by at most one part. Computed at each call.
     pub fn share(&self, count: u32) -> Vec<u32> {
         match self.standing {
-            Standing::Member => balanced_parts(&self.members, &self.member, count),
-            Standing::Joining | Standing::Unheard => (0..count).collect(),
-            Standing::Replaced | Standing::Left => Vec::new(),
+            MemberState::Member => balanced_parts(&self.members, &self.member, count),
+            MemberState::Joining | MemberState::Unheard => (0..count).collect(),
+            MemberState::Replaced | MemberState::Left => Vec::new(),
         }
     }
 }
@@ -115,11 +116,11 @@ mod tests {
             let view = MembershipView::new(standing, &me, &members);
             (view.slots().len(), view.share(1000).len())
         };
-        let (slots, parts) = served(Standing::Member);
+        let (slots, parts) = served(MemberState::Member);
         assert!((1..256).contains(&slots) && parts == 500);
-        assert_eq!(served(Standing::Joining), (256, 1000));
-        assert_eq!(served(Standing::Unheard), (256, 1000));
-        assert_eq!(served(Standing::Replaced), (0, 0));
-        assert_eq!(served(Standing::Left), (0, 0));
+        assert_eq!(served(MemberState::Joining), (256, 1000));
+        assert_eq!(served(MemberState::Unheard), (256, 1000));
+        assert_eq!(served(MemberState::Replaced), (0, 0));
+        assert_eq!(served(MemberState::Left), (0, 0));
     }
 }

@@ -3,7 +3,7 @@
 use cdb_model::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::envelope::{Address, Envelope};
+use super::envelope::{Envelope, MessageAddress};
 use crate::retry::Tries;
 
 /// The six kinds of content.
@@ -47,7 +47,7 @@ pub(crate) struct Outgoing {
 /// commits.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Stream {
-    pub(crate) to: Address,
+    pub(crate) to: MessageAddress,
     /// A random name. A sender that has forgotten the stream starts one with a new name.
     pub(crate) name: String,
     /// The number of the next message.
@@ -69,7 +69,7 @@ pub(crate) struct Commit {
 const COMMITS: usize = 8;
 
 impl Stream {
-    pub(crate) fn new(to: Address) -> Self {
+    pub(crate) fn new(to: MessageAddress) -> Self {
         Self {
             to,
             name: uuid::Uuid::new_v4().simple().to_string(),
@@ -123,7 +123,7 @@ pub(crate) struct Incoming {
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) stream: String,
-    pub(crate) from: Address,
+    pub(crate) from: MessageAddress,
     /// All messages up to this number have had their effect or are dead letters.
     pub(crate) through: u64,
 }
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     fn stream() -> Stream {
-        Stream::new(Address {
+        Stream::new(MessageAddress {
             container: "c".to_owned(),
             partition: "p".into(),
         })

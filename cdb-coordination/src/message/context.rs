@@ -16,7 +16,7 @@ tokio::task_local! {
 /// (`traceparent`, `tracestate`, `baggage`) and the whole scope.
 ///
 /// ```
-/// use cdb_coordination::MessageContext;
+/// use cdb_coordination::message::MessageContext;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::content::{Answer, Content, Dead, Incoming, Outgoing, Seen, Stream};
-use super::envelope::Address;
+use super::envelope::MessageAddress;
 use super::partition_fields::PartitionFields;
 
 /// A document of the outbox or the inbox of container `C`. With a variant for it in the container
@@ -169,7 +169,7 @@ impl<C: Container> MessageDocument<C> {
 
 /// The slot of the stream document for messages to an address. Hashed, because an address can be
 /// longer than an id.
-fn stream_slot(to: &Address) -> String {
+fn stream_slot(to: &MessageAddress) -> String {
     fingerprint(&[&to.container, &to.partition.to_header()])
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn fingerprint(texts: &[&str]) -> String {
 }
 
 impl<C: Container> MessageDocumentKey<C> {
-    pub(crate) fn stream(to: &Address) -> Self {
+    pub(crate) fn stream(to: &MessageAddress) -> Self {
         Self::new("stream", stream_slot(to))
     }
 

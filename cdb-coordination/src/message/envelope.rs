@@ -43,20 +43,20 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 900 * 1024;
 /// A partition of a container in the same database.
 ///
 /// ```
-/// use cdb_coordination::Address;
+/// use cdb_coordination::message::MessageAddress;
 ///
-/// let desk = Address { container: "orders".into(), partition: "ann".into() };
+/// let desk = MessageAddress { container: "orders".into(), partition: "ann".into() };
 /// assert_eq!(desk.to_string(), r#"orders["ann"]"#); // as logs show it
 /// ```
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Address {
+pub struct MessageAddress {
     /// The container's name.
     pub container: String,
     /// The partition key.
     pub partition: PartitionKey,
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for MessageAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.container, self.partition)
     }
@@ -65,7 +65,7 @@ impl fmt::Display for Address {
 /// The id of a message. The ids of all its documents are derived from it.
 ///
 /// ```
-/// use cdb_coordination::MessageId;
+/// use cdb_coordination::message::MessageId;
 ///
 /// // The same at every attempt, so other systems can detect a repetition.
 /// let id = MessageId { stream: "6f1e".into(), number: 7 };
@@ -92,8 +92,8 @@ impl fmt::Display for MessageId {
 pub(crate) struct Envelope {
     pub(crate) stream: String,
     pub(crate) number: u64,
-    pub(crate) from: Address,
-    pub(crate) to: Address,
+    pub(crate) from: MessageAddress,
+    pub(crate) to: MessageAddress,
     pub(crate) message_type: String,
     /// The message as JSON text, because the service stores numbers as doubles. `None` after the
     /// message was dead-lettered in the outbox: only its number is delivered, so that later

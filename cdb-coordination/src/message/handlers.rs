@@ -14,29 +14,29 @@ use super::envelope::Message;
 /// The failure of a handler. Any error and any text converts into a temporary failure with `?`.
 ///
 /// ```
-/// use cdb_coordination::Failed;
+/// use cdb_coordination::HandlerError;
 ///
 /// /// Called by a handler.
-/// fn cents(text: &str) -> Result<u64, Failed> {
+/// fn cents(text: &str) -> Result<u64, HandlerError> {
 ///     match text.parse()? { // an error is a temporary failure
-///         0 => Err(Failed::permanently("there is nothing to pay")), // a dead letter at once
+///         0 => Err(HandlerError::permanently("there is nothing to pay")), // a dead letter at once
 ///         1 => Err(format!("the fee of {text} cent is unknown"))?, // so is a text
 ///         cents => Ok(cents),
 ///     }
 /// }
-/// assert_eq!(cents("0"), Err(Failed::permanently("there is nothing to pay")));
-/// assert_eq!(cents("1"), Err(Failed::temporarily("the fee of 1 cent is unknown")));
-/// assert_eq!(cents("x"), Err(Failed::temporarily("invalid digit found in string")));
+/// assert_eq!(cents("0"), Err(HandlerError::permanently("there is nothing to pay")));
+/// assert_eq!(cents("1"), Err(HandlerError::temporarily("the fee of 1 cent is unknown")));
+/// assert_eq!(cents("x"), Err(HandlerError::temporarily("invalid digit found in string")));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct HandlerError {
     pub(crate) reason: String,
     pub(crate) is_final: bool,
     /// Whether the attempt counts towards the last one.
     pub(crate) counts: bool,
 }
 
-impl Failed {
+impl HandlerError {
     /// The message is retried, as often as the policy says.
     pub fn temporarily(reason: impl Into<String>) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Failed {
 }
 
 /// What `?` accepts elsewhere: any error, a text, a boxed error.
-impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for Failed {
+impl<E: Into<Box<dyn std::error::Error + Send + Sync>>> From<E> for HandlerError {
     fn from(error: E) -> Self {
         Self::temporarily(error.into().to_string())
     }
@@ -95,7 +95,7 @@ pub trait Delivered: Send + 'static {
     fn context(&self) -> &MessageContext;
 }
 
-type Handler<D, R> = Box<dyn Fn(D) -> BoxFuture<'static, Result<R, Failed>> + Send + Sync>;
+type Handler<D, R> = Box<dyn Fn(D) -> BoxFuture<'static, Result<R, HandlerError>> + Send + Sync>;
 
 /// Handlers that return `R`, by message type and name. The handler of a type without a name has the
 /// empty one.
@@ -118,13 +118,13 @@ impl<D: Delivered, R: Send + 'static> Handlers<D, R> {
     where
         M: Message,
         F: Fn(M, D) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<R, Failed>> + Send + 'static,
+        Fut: Future<Output = Result<R, HandlerError>> + Send + 'static,
     {
         let typed = move |delivered: D| match serde_json::from_str(delivered.payload()) {
             Ok(message) => handler(message, delivered).boxed(),
             Err(error) => {
                 let reason = format!("`{}` cannot be read: {error}", M::TYPE);
-                ready(Err(Failed::permanently(reason))).boxed()
+                ready(Err(HandlerError::permanently(reason))).boxed()
             }
         };
         let key = (M::TYPE.to_owned(), name);
@@ -135,7 +135,7 @@ impl<D: Delivered, R: Send + 'static> Handlers<D, R> {
     pub fn otherwise<F, Fut>(&mut self, handler: F)
     where
         F: Fn(D) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<R, Failed>> + Send + 'static,
+        Fut: Future<Output = Result<R, HandlerError>> + Send + 'static,
     {
         self.otherwise = Some(Box::new(move |delivered| handler(delivered).boxed()));
     }
@@ -149,7 +149,7 @@ impl<D: Delivered, R: Send + 'static> Handlers<D, R> {
     ///
     /// # Errors
     /// The failure of the handler, or a permanent one without a handler.
-    pub async fn handle(&self, delivered: D) -> Result<R, Failed> {
+    pub async fn handle(&self, delivered: D) -> Result<R, HandlerError> {
         let context = delivered.context().clone();
         let name = context.handler();
         let key = (
@@ -158,14 +158,14 @@ impl<D: Delivered, R: Send + 'static> Handlers<D, R> {
         );
         let Some(handler) = self.by_name.get(&key).or(self.otherwise.as_ref()) else {
             let named = name.map(|name| format!(" `{name}`")).unwrap_or_default();
-            return Err(Failed::permanently(format!(
+            return Err(HandlerError::permanently(format!(
                 "there is no handler{named} for messages of type `{}`; register one and redrive the message",
                 key.0
             )));
         };
         // The messages that the handler sends inherit the context.
         let result = catch_panic(context.run(async { handler(delivered).await })).await;
-        result.unwrap_or_else(|panic| Err(Failed::temporarily(panic)))
+        result.unwrap_or_else(|panic| Err(HandlerError::temporarily(panic)))
     }
 }
 

@@ -2,22 +2,19 @@
 
 mod content;
 mod context;
-mod document;
-mod envelope;
-mod handlers;
+pub(crate) mod document;
+pub(crate) mod envelope;
+pub(crate) mod handlers;
 mod lifetimes;
 mod partition_fields;
 
 pub use content::Side;
 pub(crate) use content::{Answer, Content, Dead, Incoming, Outgoing, Seen, Stream};
 pub use context::MessageContext;
-pub use document::MessageDocument;
-pub(crate) use document::MessageDocumentKey;
-pub(crate) use document::fingerprint;
-pub use envelope::{Address, DocumentMessage, Message, MessageId};
-pub(crate) use envelope::{Envelope, MAX_MESSAGE_BYTES};
-pub use handlers::Failed;
-pub(crate) use handlers::catch_panic;
+pub(crate) use document::{MessageDocument, MessageDocumentKey, fingerprint};
+pub use envelope::{DocumentMessage, MessageAddress, MessageId};
+pub(crate) use envelope::{Envelope, MAX_MESSAGE_BYTES, Message};
 #[doc(hidden)]
 pub use handlers::{Delivered, Handlers};
+pub(crate) use handlers::{HandlerError, catch_panic};
 pub(crate) use lifetimes::Lifetimes;

@@ -4,7 +4,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use cdb_model::{Container, PartitionKey, PartitionKeyFields, PartitionKeyValue};
+use cdb_model::value::PartitionKeyValue;
+use cdb_model::{Container, PartitionKey, PartitionKeyFields};
 use derive_where::derive_where;
 use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use cdb_client::{ContainerClient, CosmosClient, SharedCall};
-use cdb_model::{
-    Container, DocumentKey as _, ETag, MemberOf, OperationIndex, Partition as _, PartitionKey,
-    Stored,
-};
+use cdb_client::partitions::SharedCall;
+use cdb_client::{ContainerClient, CosmosClient};
+use cdb_model::container::MemberOf;
+use cdb_model::document::Partition as _;
+use cdb_model::operation::OperationIndex;
+use cdb_model::{Container, DocumentKey as _, ETag, PartitionKey, Stored};
 use derive_where::derive_where;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -16,7 +17,9 @@ use tokio_util::task::TaskTracker;
 use super::dead_letter::DeadLetters;
 use super::retrying::Retrying;
 use crate::endpoint::{Arrival, Handled, Hints, Inner, MessagingConfig, Received};
-use crate::message::{Address, DocumentMessage, Failed, Handlers, Message, MessageDocument};
+use crate::message::{
+    DocumentMessage, HandlerError, Handlers, Message, MessageAddress, MessageDocument,
+};
 use crate::outbox::{
     Dispatcher, OutboxBatch, OutboxError, PreparedBatch, Receiver, Receivers, Route, Streams,
     Terms, commit,
@@ -27,7 +30,8 @@ use crate::timing::TimingError;
 /// Sets up a [`Messaging`].
 ///
 /// ```
-/// use cdb_coordination::{Failed, Messaging, MessagingConfig, Received};
+/// use cdb_coordination::messaging::MessagingConfig;
+/// use cdb_coordination::{HandlerError, Messaging, Received};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::Placed;
 /// # shop::with_shop(async |shop| {
@@ -35,7 +39,7 @@ use crate::timing::TimingError;
 /// let messaging = Messaging::builder(shop)
 ///     .config(MessagingConfig::default().with_concurrency(8))
 ///     .on(async |message: Received<Placed>, batch| match message.message.number {
-///         0 => Err(Failed::permanently("orders count from 1")), // a dead letter
+///         0 => Err(HandlerError::permanently("orders count from 1")), // a dead letter
 ///         _ => Ok(batch), // committed together with the receipt
 ///     })
 ///     .start()?;
@@ -133,7 +137,8 @@ where
     /// away, no attempt counts.
     ///
     /// ```
-    /// use cdb_coordination::{DocumentMessage, Messaging, Received};
+    /// use cdb_coordination::message::DocumentMessage;
+    /// use cdb_coordination::{Messaging, Received};
     /// use cdb_model::{Document as _, Stored};
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
     /// # use shop::{Order, OrderKey, Placed, order};
@@ -175,7 +180,7 @@ where
                     let id = key.to_id()?;
                     let reason =
                         format!("the document `{id}` is in another partition than the receiver");
-                    return Err(Failed::permanently(reason));
+                    return Err(HandlerError::permanently(reason));
                 }
                 match latest.read(address).await {
                     Ok(Some(document)) => handler(document, received, batch).await,
@@ -183,9 +188,9 @@ where
                         let id = key.to_id()?;
                         let reason =
                             format!("`{id}` does not exist; create it and redrive the message");
-                        Err(Failed::temporarily(reason))
+                        Err(HandlerError::temporarily(reason))
                     }
-                    Err(error) => Err(Failed::unread(&error)),
+                    Err(error) => Err(HandlerError::unread(&error)),
                 }
             }
         })
@@ -322,7 +327,7 @@ where
 
     /// Begins a change of a partition. [`commit`](Self::commit) sends it.
     pub fn batch(&self, partition: impl Into<PartitionKey>) -> OutboxBatch<C> {
-        let home = Address {
+        let home = MessageAddress {
             container: self.inner.container.name().to_owned(),
             partition: partition.into(),
         };

@@ -3,16 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Continuation, Error, ErrorKind, Page};
-use cdb_model::{
-    Batch, Container, Document as _, MemberOf, PartitionKey, Query, Stored, Timestamp, Unreadable,
-};
+use cdb_client::query::Continuation;
+use cdb_client::{ContainerClient, Error, ErrorKind, Page};
+use cdb_model::container::MemberOf;
+use cdb_model::stored::Unreadable;
+use cdb_model::{Batch, Container, Document as _, PartitionKey, Query, Stored, Timestamp};
 
 use super::unreadable::{Partial, read_again};
 use crate::endpoint::{MessagingConfig, agree_on_form};
 use crate::lease::execute_once;
 use crate::message::{
-    Address, Content, Dead, Envelope, MessageDocument, MessageDocumentKey, MessageId, Side,
+    Content, Dead, Envelope, MessageAddress, MessageDocument, MessageDocumentKey, MessageId, Side,
 };
 use crate::outbox::{OutboxBatch, OutboxError, arriving, commit};
 use crate::retry::{Attempt, Jitter, Tries, shortened};
@@ -30,9 +31,9 @@ pub struct DeadLetter {
     /// The message's id.
     pub id: MessageId,
     /// The sending partition.
-    pub from: Address,
+    pub from: MessageAddress,
     /// The receiving partition.
-    pub to: Address,
+    pub to: MessageAddress,
     /// The stored name of its type.
     pub message_type: String,
     /// The payload as JSON text.
@@ -90,7 +91,8 @@ impl DeadLetter {
 /// Lists, redrives and discards the dead letters of a container.
 ///
 /// ```
-/// use cdb_coordination::{DeadLetters, MessagingConfig};
+/// use cdb_coordination::DeadLetters;
+/// use cdb_coordination::messaging::MessagingConfig;
 /// use cdb_model::Timestamp;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # shop::with_shop(async |shop| {
@@ -334,7 +336,7 @@ where
 /// partition key.
 fn unreadable_letter(unreadable: &Unreadable, container: &str) -> Option<DeadLetter> {
     let location = unreadable.location.as_ref()?;
-    let here = Address {
+    let here = MessageAddress {
         container: container.to_owned(),
         partition: location.partition_key.clone(),
     };

@@ -1,7 +1,8 @@
 //! Waiting until all messages are handled.
 
 use cdb_client::Error;
-use cdb_model::{Container, MemberOf, Query};
+use cdb_model::container::MemberOf;
+use cdb_model::{Container, Query};
 
 use super::builder::Messaging;
 use crate::endpoint::Inner;
@@ -13,7 +14,7 @@ where
     MessageDocument<C>: MemberOf<C>,
 {
     /// Waits until this process delivers and receives nothing, and no message of the container is
-    /// due within [`MessagingConfig::reserved`](crate::MessagingConfig::reserved). For tests, which
+    /// due within [`MessagingConfig::reserved`](crate::messaging::MessagingConfig::reserved). For tests, which
     /// then find the effects of all messages.
     ///
     /// A message that waits longer for its next attempt, or that another process has claimed, is not

@@ -1,7 +1,7 @@
 //! Messaging on a container: the outboxes and inboxes of its partitions, run by this process.
 
-mod builder;
-mod dead_letter;
+pub(crate) mod builder;
+pub(crate) mod dead_letter;
 mod idle;
 mod once;
 mod retrying;
@@ -9,6 +9,7 @@ mod retrying;
 mod tests;
 mod unreadable;
 
-pub use builder::{Messaging, MessagingBuilder};
-pub use dead_letter::{DeadLetter, DeadLetters};
+pub use crate::endpoint::{Handled, MessagingConfig};
+pub use builder::MessagingBuilder;
+pub use dead_letter::DeadLetter;
 pub use retrying::{Retrying, RetryingMessage};

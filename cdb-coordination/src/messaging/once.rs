@@ -1,6 +1,7 @@
 //! Requests from outside that may be repeated: the answer is committed with the change.
 
-use cdb_model::{Container, Document as _, MemberOf, PartitionKey};
+use cdb_model::container::MemberOf;
+use cdb_model::{Container, Document as _, PartitionKey};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde::ser::Error as _;

@@ -1,9 +1,12 @@
 //! The messages that failed and are retried, before they are delivered, received or dead-lettered.
 
-use cdb_client::{ContainerClient, Continuation, Error, Page};
-use cdb_model::{Container, Filter, MemberOf, Query, Stored, Timestamp};
+use cdb_client::query::Continuation;
+use cdb_client::{ContainerClient, Error, Page};
+use cdb_model::container::MemberOf;
+use cdb_model::query::Filter;
+use cdb_model::{Container, Query, Stored, Timestamp};
 
-use crate::message::{Address, Content, Envelope, MessageDocument, MessageId, Side};
+use crate::message::{Content, Envelope, MessageAddress, MessageDocument, MessageId, Side};
 use crate::retry::{Attempt, Tries};
 
 /// The error of an attempt without a result.
@@ -18,9 +21,9 @@ pub struct RetryingMessage {
     /// The message's id.
     pub id: MessageId,
     /// The sending partition.
-    pub from: Address,
+    pub from: MessageAddress,
     /// The receiving partition.
-    pub to: Address,
+    pub to: MessageAddress,
     /// The stored name of its type.
     pub message_type: String,
     /// When it was sent.
@@ -89,7 +92,8 @@ impl RetryingMessage {
 /// list when it succeeds or becomes a [dead letter](crate::DeadLetters).
 ///
 /// ```
-/// use cdb_coordination::{Retrying, Side};
+/// use cdb_coordination::message::Side;
+/// use cdb_coordination::messaging::Retrying;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # shop::with_shop(async |shop| {
 ///
@@ -161,7 +165,7 @@ fn failed<C: Container>(side: Side) -> Query<MessageDocument<C>> {
 
 #[cfg(test)]
 mod tests {
-    use cdb_model::Explain as _;
+    use cdb_model::query::Explain as _;
 
     use super::*;
     use crate::message::Incoming;
@@ -183,7 +187,7 @@ mod tests {
 
     #[test]
     fn an_attempt_whose_process_ended_counts_when_the_next_one_has_started() {
-        let address = |place: &str| Address {
+        let address = |place: &str| MessageAddress {
             container: "shop".to_owned(),
             partition: place.into(),
         };
@@ -197,7 +201,7 @@ mod tests {
                     message_type: "note".to_owned(),
                     payload: None,
                     sent_at: Timestamp::from_millis(1),
-                    context: crate::MessageContext::default(),
+                    context: crate::message::MessageContext::default(),
                 },
                 claimed_by: None,
                 started,

@@ -4,17 +4,18 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, CosmosClient, MasterKey, SimulatedTime};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, CosmosClient, MasterKey};
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document, Query, Stored, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::message::Content;
-use crate::outbox::{Relay as _, commit, reconcile};
-use crate::{
-    DeadLetter, Message, MessageDocument, Messaging, MessagingConfig, Received, RetryPolicy, Side,
-    Undelivered,
-};
+use crate::message::Side;
+use crate::messaging::{DeadLetter, MessagingConfig};
+use crate::outbox::{OutboxTransport as _, commit, reconcile};
+use crate::retry::{DeliveryError, RetryPolicy};
+use crate::{Message, MessageDocument, Messaging, Received};
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "receipt", id = "receipt:{number}")]
@@ -192,7 +193,7 @@ async fn a_message_dead_lettered_in_the_outbox_frees_its_stream_and_arrives_when
     let sent = env.commit([1, 2]).await;
     let inner = &env.messaging.inner;
     inner
-        .dead_letter(&sent[0], &Undelivered::permanent("a test"))
+        .dead_letter(&sent[0], &DeliveryError::permanent("a test"))
         .await;
     env.deliver(&sent[1..]).await;
     assert!(env.receive().await.is_empty());

@@ -4,17 +4,17 @@
 //! number in a stream, the number is left to be delivered or received, so that later messages of
 //! the stream can be received.
 
-use cdb_model::{
-    Batch, BatchError, Container, Document as _, DocumentKey as _, Location, MemberOf, Patch,
-    Timestamp, Unreadable, decode,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::BatchError;
+use cdb_model::stored::{Location, Unreadable, decode};
+use cdb_model::{Batch, Container, Document as _, DocumentKey as _, Patch, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::endpoint::Inner;
 use crate::message::{
-    Address, Content, Dead, Envelope, MessageContext, MessageDocument, MessageId, Outgoing, Side,
-    fingerprint,
+    Content, Dead, Envelope, MessageAddress, MessageContext, MessageDocument, MessageId, Outgoing,
+    Side, fingerprint,
 };
 use crate::outbox::{OutboxError, arriving};
 use crate::retry::{Tries, shortened};
@@ -101,8 +101,8 @@ where
         Ok(batch)
     }
 
-    fn here(&self, location: &Location) -> Address {
-        Address {
+    fn here(&self, location: &Location) -> MessageAddress {
+        MessageAddress {
             container: self.container.name().to_owned(),
             partition: location.partition_key.clone(),
         }
@@ -115,11 +115,11 @@ pub(super) struct Partial<'a> {
     document: Value,
     /// The stream and number, if the id is that of a message.
     id: Option<MessageId>,
-    here: Address,
+    here: MessageAddress,
 }
 
 impl<'a> Partial<'a> {
-    pub(super) fn of(unreadable: &'a Unreadable, here: Address) -> Self {
+    pub(super) fn of(unreadable: &'a Unreadable, here: MessageAddress) -> Self {
         let id = unreadable.location.as_ref().map(|at| at.id.as_str());
         let slot = id.and_then(|id| id.split_once(":mail:"));
         let id = slot.and_then(|(_, slot)| {

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cdb_model::{Batch, BatchError, Container, MemberOf, Operation, OperationIndex, PartitionKey};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::{BatchError, Operation, OperationIndex};
+use cdb_model::{Batch, Container, PartitionKey};
 use serde::ser::Error as _;
 
 use super::receivers::{Receiver, Receivers};
-use crate::message::{Address, Envelope, MAX_MESSAGE_BYTES, Message, MessageContext};
+use crate::message::{Envelope, MAX_MESSAGE_BYTES, Message, MessageAddress, MessageContext};
 
 /// An upper bound of the bytes of an envelope besides payload and context: ids and addresses.
 const ENVELOPE_BYTES: usize = 16 * 1024;
@@ -36,7 +38,7 @@ const STREAM_BYTES: usize = 8 * 1024;
 #[derive(Debug)]
 pub struct OutboxBatch<C> {
     changes: Batch<C>,
-    home: Address,
+    home: MessageAddress,
     unsent: Vec<Unsent>,
     context: MessageContext,
     receivers: Arc<Receivers>,
@@ -45,14 +47,14 @@ pub struct OutboxBatch<C> {
 /// A message without a number.
 #[derive(Clone, Debug)]
 pub(crate) struct Unsent {
-    pub(crate) to: Address,
+    pub(crate) to: MessageAddress,
     pub(crate) message_type: String,
     pub(crate) payload: String,
     pub(crate) context: MessageContext,
 }
 
 impl<C: Container> OutboxBatch<C> {
-    pub(crate) fn new(home: Address) -> Self {
+    pub(crate) fn new(home: MessageAddress) -> Self {
         Self {
             changes: Batch::new(&home.partition),
             home,
@@ -106,7 +108,8 @@ impl<C: Container> OutboxBatch<C> {
     }
 
     fn receivers(&self) -> usize {
-        let receivers: BTreeSet<&Address> = self.unsent.iter().map(|unsent| &unsent.to).collect();
+        let receivers: BTreeSet<&MessageAddress> =
+            self.unsent.iter().map(|unsent| &unsent.to).collect();
         receivers.len()
     }
 
@@ -132,7 +135,7 @@ impl<C: Container> OutboxBatch<C> {
     }
 
     /// Adds a message for one of several handlers of its type:
-    /// [`MessagingBuilder::on_handler`](crate::MessagingBuilder::on_handler). A release without
+    /// [`MessagingBuilder::on_handler`](crate::messaging::MessagingBuilder::on_handler). A release without
     /// named handlers runs the handler of the type.
     ///
     /// # Errors
@@ -147,7 +150,7 @@ impl<C: Container> OutboxBatch<C> {
     }
 
     /// Sends a message to every receiver of its type, exactly as if it were sent to each alone:
-    /// [`MessagingBuilder::receiver`](crate::MessagingBuilder::receiver). Returns how many there
+    /// [`MessagingBuilder::receiver`](crate::messaging::MessagingBuilder::receiver). Returns how many there
     /// are; without receivers, no message is added.
     ///
     /// Each receiver has its own copy with its own receipt, attempts and dead letter. A receiver
@@ -184,7 +187,7 @@ impl<C: Container> OutboxBatch<C> {
     }
 
     /// Adds a message to a partition of another container. The container must be a
-    /// [`route`](crate::MessagingBuilder::route).
+    /// [`route`](crate::messaging::MessagingBuilder::route).
     ///
     /// # Errors
     /// When the message cannot be serialized, or its JSON has more than 900 KB.
@@ -203,7 +206,7 @@ impl<C: Container> OutboxBatch<C> {
             )));
         }
         self.unsent.push(Unsent {
-            to: Address {
+            to: MessageAddress {
                 container: container.into(),
                 partition: partition.into(),
             },
@@ -228,7 +231,7 @@ impl<C: Container> OutboxBatch<C> {
         &self.changes
     }
 
-    pub(crate) fn home(&self) -> &Address {
+    pub(crate) fn home(&self) -> &MessageAddress {
         &self.home
     }
 

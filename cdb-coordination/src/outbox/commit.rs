@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Error, within_deadline};
-use cdb_model::{Container, MemberOf, Stored};
+use cdb_client::retry::within_deadline;
+use cdb_client::{ContainerClient, Error};
+use cdb_model::container::MemberOf;
+use cdb_model::{Container, Stored};
 use tokio::time::Instant;
 
 use super::batch::OutboxBatch;
 use super::error::OutboxError;
 use super::streams::{Streams, Terms};
-use crate::message::{Address, Lifetimes, MessageDocument};
+use crate::message::{Lifetimes, MessageAddress, MessageDocument};
 use crate::retry::{Jitter, RetryPolicy};
 use crate::timing::{LOST_COMMIT, least_send};
 
@@ -20,7 +22,7 @@ const TRIES: u32 = 8;
 /// The first try that may have taken place.
 struct Unanswered {
     error: Error,
-    firsts: BTreeMap<Address, u64>,
+    firsts: BTreeMap<MessageAddress, u64>,
 }
 
 /// Commits a batch and returns its messages as they are stored. After a lost answer the stored

@@ -1,6 +1,6 @@
 //! Delivers messages of any kind: in rounds after a commit, and again by the reconciler.
 //!
-//! A [`Relay`] knows how to deliver the messages of one kind. A second delivery of a message must
+//! An [`OutboxTransport`] knows how to deliver the messages of one kind. A second delivery of a message must
 //! change nothing, so processes deliver without coordination: each delivers its own commits at
 //! once, and the reconciler delivers whatever is left over.
 
@@ -12,7 +12,7 @@ use cdb_client::Error;
 use derive_where::derive_where;
 use tokio::sync::oneshot;
 
-use crate::retry::{Jitter, RetryPolicy, Undelivered};
+use crate::retry::{DeliveryError, Jitter, RetryPolicy};
 use crate::search::MAX_ROWS;
 use crate::search::in_parallel;
 use crate::timing::BATCHING_DELAY;
@@ -25,7 +25,8 @@ const ROUND: usize = 100;
 /// ```
 /// use std::sync::Mutex;
 /// use std::time::Duration;
-/// use cdb_coordination::{Relay, Jitter, RetryPolicy, Undelivered, reconcile};
+/// use cdb_coordination::outbox::{OutboxTransport, reconcile};
+/// use cdb_coordination::retry::{Jitter, RetryPolicy, DeliveryError};
 ///
 /// /// Rings doorbells. The houses to ring at are in memory; use a container instead.
 /// #[derive(Default)]
@@ -34,13 +35,13 @@ const ROUND: usize = 100;
 /// }
 ///
 /// #[async_trait::async_trait]
-/// impl Relay for Bell {
+/// impl OutboxTransport for Bell {
 ///     type Message = u64;
 ///
-///     async fn deliver(&self, houses: &[u64], rung: &[u64]) -> Vec<Result<(), Undelivered>> {
+///     async fn deliver(&self, houses: &[u64], rung: &[u64]) -> Vec<Result<(), DeliveryError>> {
 ///         self.left.lock().unwrap().retain(|house| !rung.contains(house));
 ///         let ring = |&house: &u64| match house {
-///             13 => Err(Undelivered::permanent("there is no such house")),
+///             13 => Err(DeliveryError::permanent("there is no such house")),
 ///             _ => Ok(()), // ringing twice does no harm
 ///         };
 ///         houses.iter().map(ring).collect()
@@ -54,9 +55,9 @@ const ROUND: usize = 100;
 ///         (0, 0) // store the attempts with the message to retry it
 ///     }
 ///
-///     async fn postpone(&self, _: &u64, _: &Undelivered, _: Duration) {}
+///     async fn postpone(&self, _: &u64, _: &DeliveryError, _: Duration) {}
 ///
-///     async fn dead_letter(&self, house: &u64, _: &Undelivered) {
+///     async fn dead_letter(&self, house: &u64, _: &DeliveryError) {
 ///         self.left.lock().unwrap().retain(|left| left != house);
 ///     }
 ///
@@ -73,7 +74,7 @@ const ROUND: usize = 100;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[async_trait]
-pub trait Relay: Send + Sync {
+pub trait OutboxTransport: Send + Sync {
     /// A committed message that is to be delivered.
     type Message: Send + Sync;
 
@@ -84,7 +85,7 @@ pub trait Relay: Send + Sync {
         &self,
         messages: &[Self::Message],
         delivered: &[Self::Message],
-    ) -> Vec<Result<(), Undelivered>>;
+    ) -> Vec<Result<(), DeliveryError>>;
 
     /// Returns the oldest due messages of any process: up to `most`, or a few more.
     ///
@@ -97,11 +98,11 @@ pub trait Relay: Send + Sync {
     fn attempts(&self, message: &Self::Message) -> (u32, u32);
 
     /// Stores the failed attempt, and makes the message due again after `delay`.
-    async fn postpone(&self, message: &Self::Message, failure: &Undelivered, delay: Duration);
+    async fn postpone(&self, message: &Self::Message, failure: &DeliveryError, delay: Duration);
 
     /// Turns the message into a dead letter with the reason. [`find_due`](Self::find_due) does not
     /// return it again.
-    async fn dead_letter(&self, message: &Self::Message, failure: &Undelivered);
+    async fn dead_letter(&self, message: &Self::Message, failure: &DeliveryError);
 
     /// Describes the message for the log.
     fn describe(&self, message: &Self::Message) -> String;
@@ -116,12 +117,12 @@ pub trait Relay: Send + Sync {
 /// the next round delivers messages that arrive during it.
 ///
 /// ```
-/// use cdb_coordination::Dispatcher;
+/// use cdb_coordination::outbox::Dispatcher;
 /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/relay.rs")); }
 /// # use setup::Numbers;
 /// # tokio::runtime::Runtime::new()?.block_on(async {
 ///
-/// let (dispatcher, numbers) = (Dispatcher::default(), Numbers::default()); // `Numbers` is a `Relay` of numbers
+/// let (dispatcher, numbers) = (Dispatcher::default(), Numbers::default()); // `Numbers` is an `OutboxTransport` of numbers
 /// let handover = dispatcher.hand_over(vec![7]); // just committed
 /// if handover.must_work {
 ///     dispatcher.work(&numbers).await; // usually in a task of its own
@@ -155,13 +156,13 @@ struct Waiting<P> {
 /// Messages that a [`Dispatcher`] has accepted. Dropping it does not affect their delivery.
 #[derive(Debug)]
 #[must_use = "`must_work` says whether the caller has to spawn `Dispatcher::work`"]
-pub struct Handover {
+pub struct PendingDelivery {
     answers: Vec<oneshot::Receiver<()>>,
     /// Whether no task delivers now: the caller must then spawn [`Dispatcher::work`].
     pub must_work: bool,
 }
 
-impl Handover {
+impl PendingDelivery {
     /// Waits until every message was tried, with any result.
     pub async fn done(self) {
         for answer in self.answers {
@@ -192,7 +193,7 @@ impl<P: Send + Sync> Dispatcher<P> {
     }
 
     /// Accepts messages that were just committed.
-    pub fn hand_over(&self, messages: Vec<P>) -> Handover {
+    pub fn hand_over(&self, messages: Vec<P>) -> PendingDelivery {
         let mut answers = Vec::with_capacity(messages.len());
         let mut state = self.state();
         for message in messages {
@@ -201,12 +202,12 @@ impl<P: Send + Sync> Dispatcher<P> {
             state.waiting.push(Waiting { message, done });
         }
         let must_work = !answers.is_empty() && !std::mem::replace(&mut state.at_work, true);
-        Handover { answers, must_work }
+        PendingDelivery { answers, must_work }
     }
 
-    /// Delivers in rounds until no message waits. When the process [stops](Relay::is_stopping), the
+    /// Delivers in rounds until no message waits. When the process [stops](OutboxTransport::is_stopping), the
     /// next round is the last one. [`reconcile`] delivers the others, and retries failed messages.
-    pub async fn work<K: Relay<Message = P>>(&self, relay: &K) {
+    pub async fn work<K: OutboxTransport<Message = P>>(&self, relay: &K) {
         let at_work = AtWork(self);
         loop {
             let is_last = relay.is_stopping();
@@ -240,7 +241,7 @@ impl<P: Send + Sync> Dispatcher<P> {
         }
     }
 
-    async fn round<K: Relay<Message = P>>(
+    async fn round<K: OutboxTransport<Message = P>>(
         &self,
         relay: &K,
         waiting: Vec<Waiting<P>>,
@@ -272,9 +273,13 @@ impl<P: Send + Sync> Dispatcher<P> {
 
 /// Finds due messages and delivers them in rounds. Failed messages are postponed or dead-lettered,
 /// as `policy` says. Ends after the first round that has delivered a message, because the oldest
-/// messages may all fail, or when the process [stops](Relay::is_stopping). Returns `true` if more
+/// messages may all fail, or when the process [stops](OutboxTransport::is_stopping). Returns `true` if more
 /// messages are waiting and may succeed.
-pub async fn reconcile<K: Relay>(relay: &K, policy: &RetryPolicy, jitter: &Jitter) -> bool {
+pub async fn reconcile<K: OutboxTransport>(
+    relay: &K,
+    policy: &RetryPolicy,
+    jitter: &Jitter,
+) -> bool {
     // The failed messages of a round are due later, unless their postponement has failed too.
     for _ in 0..(MAX_ROWS as usize).div_ceil(ROUND) {
         if relay.is_stopping() {
@@ -312,10 +317,10 @@ pub async fn reconcile<K: Relay>(relay: &K, policy: &RetryPolicy, jitter: &Jitte
 }
 
 /// Postpones or dead-letters a message after a failed delivery.
-async fn retry_or_dead_letter<K: Relay>(
+async fn retry_or_dead_letter<K: OutboxTransport>(
     relay: &K,
     message: &K::Message,
-    failure: &Undelivered,
+    failure: &DeliveryError,
     policy: &RetryPolicy,
     jitter: &Jitter,
 ) {
@@ -349,10 +354,10 @@ mod tests {
     }
 
     #[async_trait]
-    impl Relay for Fragile {
+    impl OutboxTransport for Fragile {
         type Message = u64;
 
-        async fn deliver(&self, numbers: &[u64], _: &[u64]) -> Vec<Result<(), Undelivered>> {
+        async fn deliver(&self, numbers: &[u64], _: &[u64]) -> Vec<Result<(), DeliveryError>> {
             let first = !self.has_panicked.swap(true, Ordering::Relaxed);
             assert!(!first, "the first delivery panics");
             let mut delivered = self.delivered.lock().expect("no other holder panics");
@@ -368,9 +373,9 @@ mod tests {
             (0, 0)
         }
 
-        async fn postpone(&self, _: &u64, _: &Undelivered, _: Duration) {}
+        async fn postpone(&self, _: &u64, _: &DeliveryError, _: Duration) {}
 
-        async fn dead_letter(&self, _: &u64, _: &Undelivered) {}
+        async fn dead_letter(&self, _: &u64, _: &DeliveryError) {}
 
         fn describe(&self, number: &u64) -> String {
             number.to_string()

@@ -1,7 +1,7 @@
 //! The errors of outbox batches and dead letters.
 
 use cdb_client::Error;
-use cdb_model::BatchError;
+use cdb_model::operation::BatchError;
 
 /// The reason why a batch was not committed, or a dead letter was not changed.
 #[derive(Debug, thiserror::Error)]

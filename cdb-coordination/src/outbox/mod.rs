@@ -3,7 +3,7 @@
 //! `dispatch` serves any kind of message, also the provider's intents. The other modules implement
 //! the outbox of [`MessageDocument`](crate::MessageDocument). The inbox handles delivered messages.
 
-mod batch;
+pub(crate) mod batch;
 mod commit;
 mod dispatch;
 mod error;
@@ -11,9 +11,9 @@ mod receivers;
 mod route;
 mod streams;
 
-pub use batch::OutboxBatch;
+pub(crate) use batch::OutboxBatch;
 pub(crate) use commit::commit;
-pub use dispatch::{Dispatcher, Handover, Relay, reconcile};
+pub use dispatch::{Dispatcher, OutboxTransport, PendingDelivery, reconcile};
 pub use error::OutboxError;
 pub use receivers::Receiver;
 pub(crate) use receivers::Receivers;

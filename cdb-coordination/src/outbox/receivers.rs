@@ -9,7 +9,8 @@ use crate::message::Message;
 /// A receiver of the published messages of a type: a partition, and which of its handlers.
 ///
 /// ```
-/// use cdb_coordination::{Messaging, Received, Receiver};
+/// use cdb_coordination::outbox::Receiver;
+/// use cdb_coordination::{Messaging, Received};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::Placed;
 /// # shop::with_shop(async |shop| {
@@ -43,14 +44,14 @@ impl Receiver {
         }
     }
 
-    /// Chooses another container, which must be a [`route`](crate::MessagingBuilder::route).
+    /// Chooses another container, which must be a [`route`](crate::messaging::MessagingBuilder::route).
     #[must_use]
     pub fn in_container(mut self, name: impl Into<String>) -> Self {
         self.container = Some(name.into());
         self
     }
 
-    /// Chooses a handler of [`MessagingBuilder::on_handler`](crate::MessagingBuilder::on_handler).
+    /// Chooses a handler of [`MessagingBuilder::on_handler`](crate::messaging::MessagingBuilder::on_handler).
     #[must_use]
     pub fn handler(mut self, name: impl Into<String>) -> Self {
         self.handler = Some(name.into());

@@ -7,20 +7,21 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{
-    Batch, BatchError, Container, Document as _, ETag, MemberOf, OperationIndex, Stored, Timestamp,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::{BatchError, OperationIndex};
+use cdb_model::{Batch, Container, Document as _, ETag, Stored, Timestamp};
 use futures::future::try_join_all;
 
 use super::batch::OutboxBatch;
 use crate::lease::is_lost_race;
 use crate::message::{
-    Address, Content, Envelope, Lifetimes, MessageDocument, MessageDocumentKey, Outgoing, Stream,
+    Content, Envelope, Lifetimes, MessageAddress, MessageDocument, MessageDocumentKey, Outgoing,
+    Stream,
 };
 use crate::retry::Tries;
 
 /// The streams that a batch sends on, as they were read.
-pub(crate) struct Streams<C>(BTreeMap<Address, Known<C>>);
+pub(crate) struct Streams<C>(BTreeMap<MessageAddress, Known<C>>);
 
 struct Known<C> {
     stored: Option<Stored<MessageDocument<C>>>,
@@ -58,7 +59,8 @@ where
         batch: &OutboxBatch<C>,
     ) -> Result<Self, Error> {
         let partition = batch.partition();
-        let mut targets: Vec<&Address> = batch.unsent().iter().map(|unsent| &unsent.to).collect();
+        let mut targets: Vec<&MessageAddress> =
+            batch.unsent().iter().map(|unsent| &unsent.to).collect();
         targets.sort();
         targets.dedup();
         let reads = targets.into_iter().map(|to| async move {
@@ -74,8 +76,8 @@ where
     }
 
     /// The next number of each stream.
-    pub(crate) fn next_numbers(&self) -> BTreeMap<Address, u64> {
-        let next = |(to, known): (&Address, &Known<C>)| (to.clone(), known.stream.next);
+    pub(crate) fn next_numbers(&self) -> BTreeMap<MessageAddress, u64> {
+        let next = |(to, known): (&MessageAddress, &Known<C>)| (to.clone(), known.stream.next);
         self.0.iter().map(next).collect()
     }
 
@@ -84,7 +86,7 @@ where
     pub(crate) fn has_committed(
         &self,
         token: &str,
-        firsts: &BTreeMap<Address, u64>,
+        firsts: &BTreeMap<MessageAddress, u64>,
     ) -> Option<bool> {
         self.0
             .iter()

@@ -3,7 +3,9 @@
 mod window;
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{Container, Fetch, Unreadable};
+use cdb_model::Container;
+use cdb_model::query::statement::Fetch;
+use cdb_model::stored::Unreadable;
 use futures::StreamExt as _;
 
 pub(crate) use window::MAX_ROWS;

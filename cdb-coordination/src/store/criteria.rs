@@ -1,10 +1,10 @@
 //! Search criteria from outside: conditions, an order, a page.
 
-use cdb_client::Continuation;
-use cdb_model::{
-    CriteriaError, Criterion, Document, Filter, Operator, Order, PartitionKey, Query, Queryable,
-    SortCriterion,
+use cdb_client::query::Continuation;
+use cdb_model::query::{
+    CriteriaError, Criterion, Filter, Operator, Order, Queryable, SortCriterion,
 };
+use cdb_model::{Document, PartitionKey, Query};
 use serde::{Deserialize, Serialize};
 
 /// The most rows of one page.
@@ -22,7 +22,8 @@ const ROWS: u32 = 50;
 /// Fields have their Rust names or their stored names, and must be indexed.
 ///
 /// ```
-/// use cdb_coordination::{Criteria, Store};
+/// use cdb_coordination::Store;
+/// use cdb_coordination::store::Criteria;
 /// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, order};

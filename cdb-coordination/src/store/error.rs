@@ -1,7 +1,9 @@
 //! The errors of a store.
 
 use cdb_client::Error;
-use cdb_model::{CriteriaError, IdError, OperationError};
+use cdb_model::operation::OperationError;
+use cdb_model::query::CriteriaError;
+use cdb_model::value::IdError;
 
 /// The reason why a store operation failed.
 #[derive(Debug, thiserror::Error)]

@@ -3,14 +3,13 @@
 //!
 //! Criteria from search forms or URLs use indexed fields and values only, never query text. Every
 //! write resolves a lost answer. Leases are optional: a type with `#[document(lease)]` has
-//! [`Store::leases`].
+//! [`Store::leases`](crate::Store::leases).
 
 mod criteria;
 mod error;
-mod repository;
+pub(crate) mod repository;
 mod written;
 
 pub use criteria::Criteria;
 pub use error::StoreError;
-pub use repository::Store;
 pub use written::StoreOperation;

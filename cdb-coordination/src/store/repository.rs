@@ -4,10 +4,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cdb_client::{ContainerClient, Page};
-use cdb_model::{
-    Container, Filter, Filterable, KnownPartition, Leasable, MemberOf, Operand, PartitionKey, Path,
-    QueriedIn, Query, Scalar, Stored, Target,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::{KnownPartition, Path};
+use cdb_model::operation::{Leasable, Target};
+use cdb_model::query::{Filter, Filterable, Operand, QueriedIn};
+use cdb_model::{Container, PartitionKey, Query, Scalar, Stored};
 use derive_where::derive_where;
 use futures::future::try_join_all;
 
@@ -19,7 +20,8 @@ use crate::lease::Leases;
 /// The documents of type `D` in a container.
 ///
 /// ```
-/// use cdb_coordination::{Criteria, Store};
+/// use cdb_coordination::Store;
+/// use cdb_coordination::store::Criteria;
 /// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, Shop, order};
@@ -75,7 +77,7 @@ where
     /// patch the version, a delete nothing.
     ///
     /// After a lost answer the store reads whether the operation took place: a create, upsert or
-    /// replace stores a [mark](cdb_model::WriteMark). A creation is sent again while the document
+    /// replace stores a [mark](cdb_model::document::WriteMark). A creation is sent again while the document
     /// does not exist.
     ///
     /// # Errors

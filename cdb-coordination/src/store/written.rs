@@ -5,15 +5,17 @@
 //! without the mark decides nothing, whatever its content: another writer may have replaced it.
 
 use cdb_client::{ContainerClient, Error};
-use cdb_model::{
-    Address, Container, Create, Delete, Document, ETag, KnownPartition, MemberOf, OperationError,
-    Patch, Replace, Stored, Timestamp, Upsert, WriteMark,
+use cdb_model::container::MemberOf;
+use cdb_model::document::{
+    Create, Delete, DocumentAddress, KnownPartition, Replace, Upsert, WriteMark,
 };
+use cdb_model::operation::OperationError;
+use cdb_model::{Container, Document, ETag, Patch, Stored, Timestamp};
 
 use super::error::StoreError;
 use crate::lease::{Fenced, FencedWrite, Found, execute_fenced};
 
-/// An operation that a [`Store`](super::Store) executes.
+/// An operation that a [`Store`](crate::Store) executes.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an operation of this store",
     note = "a store takes `document.create()`, `document.upsert()`, `stored.replace()`, `key.patch()` and `key.delete()` of its document type"
@@ -35,14 +37,14 @@ pub enum Change<D> {
     Create(Create<D>),
     Upsert(Upsert<D>),
     Replace(Replace<D>),
-    Patch(Patch<D, Address<D>>),
+    Patch(Patch<D, DocumentAddress<D>>),
     Delete(Delete<D>),
 }
 
 /// A change that took place.
 #[derive(Debug)]
 pub struct Completed<D> {
-    pub(super) address: Address<D>,
+    pub(super) address: DocumentAddress<D>,
     /// The document, if the change contains it.
     pub(super) document: Option<D>,
     /// The version that the change left; `None` after a deletion.
@@ -73,7 +75,7 @@ macro_rules! whole_documents {
 
 whole_documents!(Create Upsert Replace);
 
-impl<D: Document, P: KnownPartition> StoreOperation<D> for Patch<D, Address<D, P>> {
+impl<D: Document, P: KnownPartition> StoreOperation<D> for Patch<D, DocumentAddress<D, P>> {
     type Answer = ETag;
 
     fn into_change(self) -> Change<D> {
@@ -142,7 +144,7 @@ pub(super) async fn write<C: Container, D: MemberOf<C>>(
 struct Write<'a, C, D> {
     container: &'a ContainerClient<C>,
     change: Change<D>,
-    address: Address<D>,
+    address: DocumentAddress<D>,
     version: Option<ETag>,
     document: Option<D>,
     /// The version with the mark.
@@ -238,7 +240,7 @@ impl<C, D> Write<'_, C, D> {
 
 impl<D: Document> Change<D> {
     /// The address, and the document if the change contains it.
-    fn parts(&self) -> Result<(Address<D>, Option<D>), OperationError> {
+    fn parts(&self) -> Result<(DocumentAddress<D>, Option<D>), OperationError> {
         let (address, document) = match self {
             Self::Create(create) => (create.address().clone(), Some(create.document()?)),
             Self::Upsert(upsert) => (upsert.address().clone(), Some(upsert.document()?)),

@@ -8,9 +8,12 @@ mod store;
 use std::time::Duration;
 
 use crate::backend::Backend;
-use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
-use cdb_coordination::{Criteria, LeaseError};
-use cdb_model::{Criterion, Direction, Operator, SortCriterion};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, ContainerClient};
+use cdb_coordination::LeaseError;
+use cdb_coordination::store::Criteria;
+use cdb_model::query::{Criterion, Operator, SortCriterion};
+use cdb_model::shape::Direction;
 
 use negotiation::{ContractAgreementKey, ContractNegotiation, Dataspace, State};
 use store::NegotiationStore;

@@ -7,13 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::{
-    Bootstrap, ContainerClient, CosmosClient, Delivery, Error, HttpRequest, HttpResponse,
-    MasterKey, SimulatedTime, Transport, TransportError,
+use cdb_client::transport::{
+    Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError,
 };
-use cdb_coordination::{Store, StoreError};
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, Error, MasterKey};
+use cdb_coordination::Store;
+use cdb_coordination::store::StoreError;
 use cdb_emulator::{Effect, Emulator, Fault};
-use cdb_model::{Address, Container, Document, ETag};
+use cdb_model::document::DocumentAddress;
+use cdb_model::{Container, Document, ETag};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 
@@ -364,7 +366,7 @@ fn number(told: &[Told], wanted: Told) -> u32 {
     u32::try_from(number).expect("few calls")
 }
 
-fn at(place: &str) -> Address<Counter> {
+fn at(place: &str) -> DocumentAddress<Counter> {
     CounterKey::new().in_partition(place)
 }
 

@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::backend::Backend;
-use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
-use cdb_coordination::{Message, MessageDocument, Messaging, OutboxError, Received};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, ContainerClient};
+use cdb_coordination::outbox::OutboxError;
+use cdb_coordination::{Message, MessageDocument, Messaging, Received};
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

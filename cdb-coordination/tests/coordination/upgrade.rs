@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use crate::backend::Backend;
 use crate::stored_message::StoredMessage;
-use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
-use cdb_coordination::{
-    DeadLetters, MemberDocument, MemberRecord, Membership, MembershipConfig, Message,
-    MessageDocument, Messaging, MessagingConfig, OutboxError, Received, Standing,
-};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, ContainerClient};
+use cdb_coordination::membership::{MemberDocument, MemberRecord, MemberState, MembershipConfig};
+use cdb_coordination::messaging::MessagingConfig;
+use cdb_coordination::outbox::OutboxError;
+use cdb_coordination::{DeadLetters, Membership, Message, MessageDocument, Messaging, Received};
 use cdb_model::{Container, Document, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -268,7 +269,7 @@ async fn a_roster_of_a_newer_form_is_not_joined() {
     let shop = open::<Shop>(&backend, "shop").await;
     let refused = Membership::start::<ShopMember, _>(shop, MembershipConfig::named("cat"));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_ne!(refused.view().standing(), Standing::Member);
+    assert_ne!(refused.view().standing(), MemberState::Member);
     let key = StoredMemberKey::new("cdb:members", "roster");
     let left = stored
         .read(&key)

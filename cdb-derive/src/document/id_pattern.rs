@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-/// The characters that end a component: `cdb_model::SEPARATORS`, which a derive cannot use.
+/// The characters that end a component: `cdb_model::value::SEPARATORS`, which a derive cannot use.
 const SEPARATORS: [char; 4] = [':', '|', ';', ','];
 
 /// The limit of `cdb_model::limits`, which a derive cannot use.

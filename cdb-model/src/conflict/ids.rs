@@ -1,6 +1,6 @@
 //! Whether two id patterns can produce the same id.
 //!
-//! Escaped components never contain a separator (see [`crate::SEPARATORS`]), so the separators split an id
+//! Escaped components never contain a separator (see [`crate::value::SEPARATORS`]), so the separators split an id
 //! in one way only.
 
 use super::place::Place;

@@ -2,7 +2,7 @@
 //!
 //! A value has no lifetime and no container. It carries its errors until it is sent, so building one
 //! cannot fail. `ContainerClient::run` sends one operation, a [`Batch`](crate::Batch) several of one
-//! partition atomically, a [`BulkBatch`](crate::BulkBatch) any number of any partitions.
+//! partition atomically, a [`BulkBatch`](crate::operation::BulkBatch) any number of any partitions.
 
 use std::marker::PhantomData;
 
@@ -18,21 +18,21 @@ use crate::value::{IdError, ItemId, PartitionKey};
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_model::{Address, Delete};
+/// use cdb_model::document::{DocumentAddress, Delete};
 /// use shop::{Order, OrderKey};
 ///
-/// let order: Address<Order> = OrderKey::new(7).in_partition("ada");
+/// let order: DocumentAddress<Order> = OrderKey::new(7).in_partition("ada");
 /// let cancellation: Delete<Order> = order.delete();
 /// ```
 #[derive_where(Clone, Debug; P)]
-pub struct Address<D, P = PartitionKey> {
+pub struct DocumentAddress<D, P = PartitionKey> {
     pub(crate) id: Result<ItemId, IdError>,
     pub(crate) partition: P,
     pub(crate) if_match: Option<ETag>,
     marker: PhantomData<fn() -> D>,
 }
 
-impl<D, P> Address<D, P> {
+impl<D, P> DocumentAddress<D, P> {
     pub(crate) fn new(id: Result<ItemId, IdError>, partition: P) -> Self {
         Self {
             id,
@@ -75,11 +75,11 @@ impl<D, P> Address<D, P> {
     }
 
     /// Returns the address with the partition key.
-    pub fn into_known(self) -> Address<D>
+    pub fn into_known(self) -> DocumentAddress<D>
     where
         P: KnownPartition,
     {
-        Address {
+        DocumentAddress {
             id: self.id,
             partition: self.partition.into_key(),
             if_match: self.if_match,
@@ -96,13 +96,13 @@ impl<D, P> Address<D, P> {
 /// A write of a whole document.
 #[derive_where(Clone, Debug)]
 pub(crate) struct WholeDocument<D> {
-    pub(crate) address: Address<D>,
+    pub(crate) address: DocumentAddress<D>,
     pub(crate) fields: Result<String, EncodeError>,
     pub(crate) mark: Option<WriteMark>,
 }
 
 impl<D> WholeDocument<D> {
-    fn new(address: Address<D>, fields: Result<String, EncodeError>) -> Self {
+    fn new(address: DocumentAddress<D>, fields: Result<String, EncodeError>) -> Self {
         Self {
             address,
             fields,
@@ -133,22 +133,22 @@ pub struct Replace<D>(pub(crate) WholeDocument<D>);
 /// version that was read by [`Stored::delete`](crate::Stored::delete).
 #[derive_where(Clone, Debug; P)]
 #[must_use = "an operation does nothing until it is sent"]
-pub struct Delete<D, P = PartitionKey>(pub(crate) Address<D, P>);
+pub struct Delete<D, P = PartitionKey>(pub(crate) DocumentAddress<D, P>);
 
 /// Reads a document in a batch, after the operations before. A missing document fails the batch.
 /// `ContainerClient::read` reads one document alone.
 #[derive_where(Clone, Debug; P)]
 #[must_use = "an operation does nothing until it is sent"]
-pub struct Read<D, P = PartitionKey>(pub(crate) Address<D, P>);
+pub struct Read<D, P = PartitionKey>(pub(crate) DocumentAddress<D, P>);
 
 impl<D> Create<D> {
-    pub(crate) fn new(address: Address<D>, fields: Result<String, EncodeError>) -> Self {
+    pub(crate) fn new(address: DocumentAddress<D>, fields: Result<String, EncodeError>) -> Self {
         Self(WholeDocument::new(address, fields))
     }
 }
 
 impl<D> Upsert<D> {
-    pub(crate) fn new(address: Address<D>, fields: Result<String, EncodeError>) -> Self {
+    pub(crate) fn new(address: DocumentAddress<D>, fields: Result<String, EncodeError>) -> Self {
         Self(WholeDocument::new(address, fields))
     }
 
@@ -161,7 +161,7 @@ impl<D> Upsert<D> {
 }
 
 impl<D> Replace<D> {
-    pub(crate) fn new(address: Address<D>, fields: Result<String, EncodeError>) -> Self {
+    pub(crate) fn new(address: DocumentAddress<D>, fields: Result<String, EncodeError>) -> Self {
         Self(WholeDocument::new(address, fields))
     }
 
@@ -179,12 +179,12 @@ impl<D> Replace<D> {
 }
 
 impl<D, P> Delete<D, P> {
-    pub(crate) fn new(address: Address<D, P>) -> Self {
+    pub(crate) fn new(address: DocumentAddress<D, P>) -> Self {
         Self(address)
     }
 
     /// Returns the address of the document, and the required version.
-    pub fn address(&self) -> &Address<D, P> {
+    pub fn address(&self) -> &DocumentAddress<D, P> {
         &self.0
     }
 

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::crud::{Address, Create, Delete, Replace, Upsert};
+use super::crud::{Create, Delete, DocumentAddress, Replace, Upsert};
 use super::error::EncodeError;
 use super::etag::ETag;
 use super::partition::Partition;
@@ -34,7 +34,7 @@ pub trait Document: Sized + Send + Sync + 'static {
     fn partition_key(&self) -> PartitionKey;
 
     /// Returns the address of the stored document with the key of this one.
-    fn address(&self) -> Address<Self> {
+    fn address(&self) -> DocumentAddress<Self> {
         self.key().in_partition(self.partition_key())
     }
 
@@ -113,7 +113,7 @@ pub trait DocumentKey: Clone + fmt::Debug + Send + Sync + Sized + 'static {
     /// The document type of this key.
     type Document: Document<Key = Self>;
     /// What the key knows of its partition: a [`PartitionKey`] if the id pattern contains the whole
-    /// partition key, otherwise [`BatchPartition`](crate::BatchPartition).
+    /// partition key, otherwise [`BatchPartition`](crate::document::BatchPartition).
     type Partition: Partition;
 
     /// Returns the item id.
@@ -132,13 +132,13 @@ pub trait DocumentKey: Clone + fmt::Debug + Send + Sync + Sized + 'static {
     fn partition(&self) -> Self::Partition;
 
     /// Returns the address of the document with this key in a partition.
-    fn in_partition(&self, partition: impl Into<PartitionKey>) -> Address<Self::Document> {
-        Address::new(self.to_id(), partition.into())
+    fn in_partition(&self, partition: impl Into<PartitionKey>) -> DocumentAddress<Self::Document> {
+        DocumentAddress::new(self.to_id(), partition.into())
     }
 
     /// Deletes the document with this key.
     fn delete(&self) -> Delete<Self::Document, Self::Partition> {
-        Delete::new(Address::new(self.to_id(), self.partition()))
+        Delete::new(DocumentAddress::new(self.to_id(), self.partition()))
     }
 }
 

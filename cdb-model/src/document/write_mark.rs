@@ -15,7 +15,8 @@ pub(crate) const MARK: &str = "writeMark";
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_model::{Document as _, WriteMark};
+/// use cdb_model::Document as _;
+/// use cdb_model::document::WriteMark;
 /// use shop::Order;
 ///
 /// let order = Order { customer_id: "ada".into(), number: 7, total_cents: 1250, remark: None };

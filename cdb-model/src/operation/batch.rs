@@ -74,7 +74,8 @@ impl From<usize> for OperationIndex {
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_model::{Batch, BatchError, Document as _};
+/// use cdb_model::{Batch, Document as _};
+/// use cdb_model::operation::BatchError;
 /// use shop::{Order, OrderKey, Shop};
 ///
 /// /// Moves an amount to a new order. `ContainerClient::execute` sends the batch.

@@ -28,7 +28,8 @@ use crate::value::Timestamp;
 /// get a lease.
 ///
 /// ```
-/// use cdb_model::{Lease, Timestamp};
+/// use cdb_model::Timestamp;
+/// use cdb_model::operation::Lease;
 ///
 /// let now = Timestamp::from_millis(1_000);
 /// let later = Timestamp::from_millis(31_000);
@@ -113,7 +114,7 @@ impl Lease {
 /// `#[document(lease)]`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no lease",
-    note = "add a field of type `cdb_model::Lease` marked `#[document(lease)]` to it"
+    note = "add a field of type `cdb_model::operation::Lease` marked `#[document(lease)]` to it"
 )]
 pub trait Leasable: Document {
     /// The stored paths of the lease.

@@ -4,7 +4,7 @@ use super::batch_operation::BatchOperation;
 use super::patch::{Patch, PatchError};
 use crate::container::{Container, MemberOf};
 use crate::document::{
-    Address, Create, Delete, Document, ETag, EncodeError, Partition, Read, Replace, Upsert,
+    Create, Delete, Document, DocumentAddress, ETag, EncodeError, Partition, Read, Replace, Upsert,
     WholeDocument,
 };
 use crate::stored::{Encoded, LATER, TimeSlots};
@@ -188,7 +188,7 @@ impl<D: Document, P: Partition> Operation for Read<D, P> {
     }
 }
 
-impl<D: Document, P: Partition> Operation for Patch<D, Address<D, P>> {
+impl<D: Document, P: Partition> Operation for Patch<D, DocumentAddress<D, P>> {
     type Document = D;
     type Partition = P;
 

@@ -1,13 +1,13 @@
 //! What names one document.
 
 use crate::document::{
-    Address, Create, Delete, Document, DocumentKey, EncodeError, Partition, Read, Replace, Stored,
-    Upsert, WholeDocument, WriteMark,
+    Create, Delete, Document, DocumentAddress, DocumentKey, EncodeError, Partition, Read, Replace,
+    Stored, Upsert, WholeDocument, WriteMark,
 };
 use crate::stored::Location;
 use crate::value::{ItemId, PartitionKey};
 
-/// What names one document: a reference to its key, to what was read, or to an [`Address`].
+/// What names one document: a reference to its key, to what was read, or to a [`DocumentAddress`].
 pub trait Target {
     /// The document type.
     type Document: Document;
@@ -15,15 +15,15 @@ pub trait Target {
     type Partition: Partition;
 
     /// Returns the address. That of a stored document requires its version.
-    fn address(self) -> Address<Self::Document, Self::Partition>;
+    fn address(self) -> DocumentAddress<Self::Document, Self::Partition>;
 }
 
 impl<K: DocumentKey> Target for &K {
     type Document = K::Document;
     type Partition = K::Partition;
 
-    fn address(self) -> Address<K::Document, K::Partition> {
-        Address::new(self.to_id(), self.partition())
+    fn address(self) -> DocumentAddress<K::Document, K::Partition> {
+        DocumentAddress::new(self.to_id(), self.partition())
     }
 }
 
@@ -31,13 +31,13 @@ impl<D: Document> Target for &Stored<D> {
     type Document = D;
     type Partition = PartitionKey;
 
-    fn address(self) -> Address<D> {
-        let address = Address::new(Ok(self.id.clone()), self.document.partition_key());
+    fn address(self) -> DocumentAddress<D> {
+        let address = DocumentAddress::new(Ok(self.id.clone()), self.document.partition_key());
         address.if_match(&self.etag)
     }
 }
 
-impl<D: Document, P: Partition> Target for Address<D, P> {
+impl<D: Document, P: Partition> Target for DocumentAddress<D, P> {
     type Document = D;
     type Partition = P;
 
@@ -46,11 +46,11 @@ impl<D: Document, P: Partition> Target for Address<D, P> {
     }
 }
 
-impl<D: Document, P: Partition> Target for &Address<D, P> {
+impl<D: Document, P: Partition> Target for &DocumentAddress<D, P> {
     type Document = D;
     type Partition = P;
 
-    fn address(self) -> Address<D, P> {
+    fn address(self) -> DocumentAddress<D, P> {
         self.clone()
     }
 }
@@ -66,8 +66,8 @@ pub struct Identity {
 
 impl Location {
     /// Returns the address of the found version, whose document is taken for a `D`.
-    pub fn address<D: Document>(&self) -> Address<D> {
-        let address = Address::new(Ok(self.id.clone()), self.partition_key.clone());
+    pub fn address<D: Document>(&self) -> DocumentAddress<D> {
+        let address = DocumentAddress::new(Ok(self.id.clone()), self.partition_key.clone());
         address.if_match(&self.etag)
     }
 }
@@ -165,7 +165,7 @@ macro_rules! whole_documents {
             }
 
             /// Returns where the document is written, and the required version.
-            pub fn address(&self) -> &Address<D> {
+            pub fn address(&self) -> &DocumentAddress<D> {
                 &self.0.address
             }
         }

@@ -9,7 +9,7 @@ use crate::shape::Direction;
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_model::{PolicyDifference, IndexingPolicy};
+/// use cdb_model::policy::{IndexingPolicy, PolicyDifference};
 /// use shop::Shop;
 ///
 /// /// Compares the policy of a live container with that of the model.

@@ -7,7 +7,8 @@ use serde::de::DeserializeOwned;
 
 use super::condition::{live_condition, type_condition};
 use super::projection::Projection as FieldProjection;
-use super::{Fetch, Filter, Order, QueriedIn, Queryable, RowForm, Scope, SortKey, Statement};
+use super::statement::{Fetch, RowForm, Scope, SortKey, Statement};
+use super::{Filter, Order, QueriedIn, Queryable};
 use crate::container::Container;
 use crate::document::{DecodeError, Path, Stored};
 use crate::sql::{
@@ -20,7 +21,9 @@ use crate::value::PartitionKey;
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_model::{AggregateQuery, Query, ValueQuery};
+/// use cdb_model::Query;
+/// use cdb_model::query::ValueQuery;
+/// use cdb_model::query::aggregate::AggregateQuery;
 /// use shop::{Order, Shop};
 ///
 /// fn cheapest(customer: &str) -> Query<Order> {
@@ -130,7 +133,7 @@ impl<T: Queryable> Query<T> {
         self
     }
 
-    /// Includes documents that are marked as deleted by [`SoftDelete`](crate::SoftDelete).
+    /// Includes documents that are marked as deleted by [`SoftDelete`](crate::operation::SoftDelete).
     #[must_use]
     pub fn with_deleted(mut self) -> Self {
         self.parts.live = Predicate::All;
@@ -199,7 +202,8 @@ impl<T: Queryable> Query<T> {
     ///
     /// ```
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-    /// use cdb_model::{Projection, Query, ValueQuery};
+    /// use cdb_model::{Projection, Query};
+    /// use cdb_model::query::ValueQuery;
     /// use serde::Deserialize;
     /// use shop::Order;
     ///

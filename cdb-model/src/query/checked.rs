@@ -8,10 +8,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::aggregate::argument;
+use super::aggregate::{Summand, argument};
+use super::statement::{Fetch, RowForm, Scope, Statement};
 use super::{
-    Array, Explain, Explanation, Fetch, Filter, Filterable, Operand, Order, QueriedIn, Query,
-    Queryable, RowForm, Scope, Statement, Summand, Text,
+    Array, Explain, Explanation, Filter, Filterable, Operand, Order, QueriedIn, Query, Queryable,
+    TextField,
 };
 use crate::container::{Container, MemberOf};
 use crate::document::{DecodeError, Document, Path, Stored};
@@ -174,7 +175,7 @@ impl<T: Queryable, Row> Sql<T, Row> {
         self
     }
 
-    /// Includes documents that are marked as deleted by [`SoftDelete`](crate::SoftDelete).
+    /// Includes documents that are marked as deleted by [`SoftDelete`](crate::operation::SoftDelete).
     #[must_use]
     pub fn with_deleted(mut self) -> Self {
         self.query = self.query.with_deleted();
@@ -254,7 +255,7 @@ where
     }
 }
 
-/// Returns a merged row as an object. `merged` is a row of [`Groups::into_rows`](super::Groups::into_rows).
+/// Returns a merged row as an object. `merged` is a row of [`Groups::into_rows`](super::aggregate::Groups::into_rows).
 fn columns_of(columns: &[Column], keys: usize, terms: usize, merged: Value) -> Value {
     let several = |value: Value, count| match value {
         Value::Array(values) if count != 1 => values,
@@ -378,7 +379,7 @@ pub fn element<D, V: Array<Element: Scalar>, I, M>(
 
 /// Returns a text that is searched in a string.
 #[doc(hidden)]
-pub fn matched<D, V: Scalar + Text, I, M>(
+pub fn matched<D, V: Scalar + TextField, I, M>(
     _: Path<D, V, I, M>,
     value: impl Operand<V>,
 ) -> serde_json::Result<Value> {

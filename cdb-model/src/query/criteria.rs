@@ -15,7 +15,8 @@ use crate::sql::{Comparison, OrderTerm, Predicate, SortTarget, TextMatch};
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_model::{CriteriaError, Criterion, Filter, Query};
+/// use cdb_model::Query;
+/// use cdb_model::query::{CriteriaError, Criterion, Filter};
 /// use shop::Order;
 ///
 /// /// `[{"field": "totalCents", "operator": "gt", "value": 500}]`

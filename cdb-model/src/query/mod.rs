@@ -1,32 +1,27 @@
 //! Typed queries: conditions, scope, order, and the form of rows.
+//!
+//! [`aggregate`] counts, sums and groups, [`search`] ranks documents by words and vectors, and
+//! [`statement`] is what a client sends.
 
-mod aggregate;
-mod builder;
-mod checked;
+pub mod aggregate;
+pub(crate) mod builder;
+pub(crate) mod checked;
 mod condition;
 mod criteria;
 mod explain;
 mod order;
-mod projection;
-mod queryable;
-mod search;
-mod statement;
+pub(crate) mod projection;
+pub(crate) mod queryable;
+pub mod search;
+pub mod statement;
 
-pub use aggregate::{
-    Aggregate, AggregateQuery, Aggregates, GroupKeys, GroupQuery, GroupedQuery, Groups, Summand,
+pub(crate) use builder::Query;
+pub use builder::ValueQuery;
+pub use checked::{Documents, Sql};
+pub use condition::{
+    Array, Filter, Filterable, Operand, Optional, Searched, TextField, compare_values,
 };
-pub use builder::{Query, ValueQuery};
-pub use checked::{
-    Column, Documents, Sql, column_of, element, equal, filtered, matched, ordered,
-    ordered_argument, pointer_of, summed, untyped,
-};
-pub use condition::{Array, Filter, Filterable, Operand, Optional, Searched, Text, compare_values};
 pub use criteria::{CriteriaError, Criterion, Operator, SortCriterion};
 pub use explain::{Explain, Explanation, QueryForm};
 pub use order::{Composite, Order};
-pub use projection::{ProjectedField, Projection};
-pub use queryable::{QueriedIn, Queryable, read_any, read_document};
-pub use search::{Hit, Rank, SearchQuery, SearchStatement, WithVectors, WithWords};
-pub use statement::{
-    Fetch, KeyLookup, RawSql, RowByRow, RowForm, Scope, SingleRow, SortKey, Statement,
-};
+pub use queryable::{QueriedIn, Queryable};

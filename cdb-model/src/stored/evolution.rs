@@ -33,7 +33,8 @@ pub(crate) const SERVICE_PROPERTIES: [&str; 8] = [
 /// written them. They survive when the document is written again, and so does its version.
 ///
 /// ```
-/// use cdb_model::{Document, UnknownFields};
+/// use cdb_model::Document;
+/// use cdb_model::stored::UnknownFields;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Document, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! The stored form of documents: writing, reading, versions, and what cannot be read.
 
-mod codec;
+pub(crate) mod codec;
 mod content;
 mod evolution;
 mod unreadable;
@@ -8,7 +8,7 @@ pub mod upcast;
 mod upgrade;
 mod write_times;
 
-pub use codec::{Encoded, decode, decode_any, decode_fields, encode};
+pub use codec::{Encoded, decode, decode_any, encode};
 pub(crate) use codec::{decode_value, is_ttl};
 pub use content::is_same;
 pub use evolution::UnknownFields;

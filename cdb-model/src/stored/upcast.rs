@@ -2,7 +2,8 @@
 //! with a version keeps it among its unknown fields.
 //!
 //! ```
-//! use cdb_model::{UpcastError, upcast};
+//! use cdb_model::shape::UpcastError;
+//! use cdb_model::stored::upcast;
 //! use serde_json::{Map, Value, json};
 //!
 //! fn divide_name(fields: &mut Map<String, Value>) -> Result<(), UpcastError> {

@@ -85,7 +85,7 @@ pub enum IdError {
 /// a document derives the traits of the example from its fields, so the type needs them too.
 ///
 /// ```
-/// use cdb_model::IdPart;
+/// use cdb_model::value::IdPart;
 ///
 /// #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 /// struct Sku(u32);

@@ -55,7 +55,7 @@ pub trait Scalar {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no order in the index: its stored form sorts differently",
     label = "this type is not `Ordered`",
-    note = "store it as a `SortableText`, an integer or an `f64`; if its stored form has the order of its values, implement `cdb_model::Ordered`"
+    note = "store it as a `SortableText`, an integer or an `f64`; if its stored form has the order of its values, implement `cdb_model::value::Ordered`"
 )]
 pub trait Ordered: Scalar {
     /// The type of a minimum or maximum.

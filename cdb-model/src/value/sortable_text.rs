@@ -15,7 +15,8 @@ use super::scalar::{Ordered, Scalar};
 /// keys take it.
 ///
 /// ```
-/// use cdb_model::{Document, SortableText};
+/// use cdb_model::Document;
+/// use cdb_model::value::SortableText;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Document, Serialize, Deserialize)]

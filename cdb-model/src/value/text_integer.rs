@@ -15,10 +15,11 @@ use super::partition_key::{PartitionKeyPart, PartitionKeyValue};
 ///
 /// It can be read from a number too, so an existing field can get this type; filters do not find such
 /// a document until it is written again. Its digits do not sort, which those of a
-/// [`SortableText`](crate::SortableText) do, and a patch cannot increment it.
+/// [`SortableText`](crate::value::SortableText) do, and a patch cannot increment it.
 ///
 /// ```
-/// use cdb_model::{Document, PartitionKey, TextInteger};
+/// use cdb_model::{Document, PartitionKey};
+/// use cdb_model::value::TextInteger;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Document, Serialize, Deserialize)]

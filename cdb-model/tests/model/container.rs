@@ -1,8 +1,10 @@
 //! `derive(Container)` by behaviour: the types of a container, decoding, extensions.
 
-use cdb_model::{
-    ComputedProperty, Container, ContainerDefinition, DecodeError, Document, decode, decode_any,
-};
+use cdb_model::container::ContainerDefinition;
+use cdb_model::document::DecodeError;
+use cdb_model::policy::ComputedProperty;
+use cdb_model::stored::{decode, decode_any};
+use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
 macro_rules! documents {
@@ -109,7 +111,7 @@ fn decode_errors_name_the_type() {
 fn an_unreadable_document_returns_its_readable_parts() {
     let unreadable = |json: &str| {
         let reason = decode_any::<Shop>(json).expect_err("it is damaged");
-        cdb_model::Unreadable::new::<Shop>(json, reason)
+        cdb_model::stored::Unreadable::new::<Shop>(json, reason)
     };
     let json = r#"{"id":"o","_etag":"7","_ts":5,"kind":"order","customer":"c","number":"many"}"#;
     let damaged = unreadable(json);

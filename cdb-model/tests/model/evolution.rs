@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use cdb_model::{
-    Container, Document, Stored, Timestamp, UnknownFields, UpcastError, decode, decode_any, encode,
-};
+use cdb_model::shape::UpcastError;
+use cdb_model::stored::{UnknownFields, decode, decode_any, encode};
+use cdb_model::{Container, Document, Stored, Timestamp};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};

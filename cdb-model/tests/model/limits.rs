@@ -8,13 +8,13 @@
     reason = "helpers of tests, and a table"
 )]
 
+use cdb_model::container::ContainerDefinition;
 use cdb_model::limits::{
     MAX_BATCH_OPERATIONS, MAX_COMPOSITES, MAX_COMPUTED_PROPERTIES, MAX_DOCUMENT_BYTES,
     MAX_ID_BYTES, MAX_PATCH_OPERATIONS, MAX_POLICY_PATHS, MAX_TTL_SECONDS, MAX_UNIQUE_KEYS,
 };
-use cdb_model::{
-    Batch, Container, ContainerDefinition, Document, DocumentKey as _, Patch, Timestamp, encode,
-};
+use cdb_model::stored::encode;
+use cdb_model::{Batch, Container, Document, DocumentKey as _, Patch, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -1,7 +1,9 @@
 //! How many keys one query takes.
 
 use cdb_model::limits::{MAX_KEYS_PER_QUERY, MAX_QUERY_BYTES, MAX_REQUEST_BYTES};
-use cdb_model::{Container, Document, DocumentKey, Fetch, ItemId, KeyLookup, PartitionKey};
+use cdb_model::query::statement::{Fetch, KeyLookup};
+use cdb_model::value::ItemId;
+use cdb_model::{Container, Document, DocumentKey, PartitionKey};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use cdb_model::{
-    Batch, BulkBatch, Container, Document, Fetch, FieldCodec, Patch, Query, TextInteger, Timestamp,
-    UnknownFields,
-};
+use cdb_model::document::FieldCodec;
+use cdb_model::operation::BulkBatch;
+use cdb_model::query::statement::Fetch;
+use cdb_model::stored::UnknownFields;
+use cdb_model::value::TextInteger;
+use cdb_model::{Batch, Container, Document, Patch, Query, Timestamp};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

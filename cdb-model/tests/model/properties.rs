@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use cdb_model::limits::{MAX_ID_BYTES, MAX_PARTITION_KEY_BYTES};
-use cdb_model::{
-    Container, Document, DocumentKey, FieldIndexing, IndexingPolicy, PartitionKey, Patch,
-    Timestamp, encode,
-};
+use cdb_model::policy::IndexingPolicy;
+use cdb_model::shape::FieldIndexing;
+use cdb_model::stored::encode;
+use cdb_model::{Container, Document, DocumentKey, PartitionKey, Patch, Timestamp};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -159,7 +159,7 @@ proptest! {
         let before = thing(owner, name, number);
         if let Ok(encoded) = encode::<Forward, _>(&before, Timestamp::default()) {
             let stored = encoded.json.get().replacen('{', r#"{"_etag":"e","_ts":1,"#, 1);
-            let after = cdb_model::decode::<Forward, Thing>(&stored).expect("it is a thing");
+            let after = cdb_model::stored::decode::<Forward, Thing>(&stored).expect("it is a thing");
             prop_assert_eq!(after.document, before);
         }
     }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use cdb_model::{
-    Container, CriteriaError, Criterion, Document, DocumentKey as _, Explain, Explanation, Fetch,
-    Filter, IndexingPolicy, Operator, Order, Patch, PatchError, PolicyDifference, Query, Scalar,
-    SortCriterion, TextInteger, Timestamp,
+use cdb_model::operation::PatchError;
+use cdb_model::policy::{IndexingPolicy, PolicyDifference};
+use cdb_model::query::statement::Fetch;
+use cdb_model::query::{
+    CriteriaError, Criterion, Explain, Explanation, Filter, Operator, Order, SortCriterion,
 };
+use cdb_model::value::TextInteger;
+use cdb_model::{Container, Document, DocumentKey as _, Patch, Query, Scalar, Timestamp};
 use expect_test::{Expect, expect};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -267,7 +270,7 @@ fn criteria_use_rust_names_or_stored_names() {
     .expect("criteria");
     let sort = SortCriterion {
         field: "opened_at".to_owned(),
-        direction: cdb_model::Direction::Descending,
+        direction: cdb_model::shape::Direction::Descending,
     };
     let query = Query::<Ticket>::in_partition("red")
         .filter(Filter::from_criteria(&criteria).expect("they are valid"))
@@ -323,7 +326,7 @@ fn criteria_compare_and_sort_only_fields_with_their_order_in_the_index() {
         assert_eq!(filter(Operator::Gt).is_ok(), ordered, "{field}");
         let by = |field: &str| SortCriterion {
             field: field.to_owned(),
-            direction: cdb_model::Direction::Ascending,
+            direction: cdb_model::shape::Direction::Ascending,
         };
         assert_eq!(
             Order::<Task>::from_criterion(&by(field)).is_ok(),

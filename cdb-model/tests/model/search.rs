@@ -2,10 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use cdb_model::{
-    Container, Document, Explain as _, IndexingPolicy, PolicyDifference, Query, Rank, RowForm,
-    Scope, SearchStatement, Statement,
-};
+use cdb_model::policy::{IndexingPolicy, PolicyDifference};
+use cdb_model::query::Explain as _;
+use cdb_model::query::search::{Rank, SearchStatement};
+use cdb_model::query::statement::{RowForm, Scope, Statement};
+use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -129,7 +130,8 @@ fn what_a_later_version_of_the_service_adds_can_be_read() {
     definition["vectorEmbeddingPolicy"]["vectorEmbeddings"][0]["dataType"] = "float8".into();
     definition["vectorEmbeddingPolicy"]["vectorEmbeddings"][0]["distanceFunction"] = "L1".into();
     definition["indexingPolicy"]["vectorIndexes"] = json!([{ "path": "/meaning", "type": "later", "quantizationByteSize": 8 }, { "path": "/place" }]);
-    let live: cdb_model::ContainerDefinition = serde_json::from_value(definition).unwrap();
+    let live: cdb_model::container::ContainerDefinition =
+        serde_json::from_value(definition).unwrap();
     assert_eq!(
         IndexingPolicy::of::<Notes>().differences_of(&live.indexing_policy),
         []
@@ -239,7 +241,7 @@ fn a_search_without_a_fitting_vector_or_words_is_refused() {
 
 #[test]
 fn a_sort_by_a_computed_property_returns_its_keys() {
-    use cdb_model::Fetch;
+    use cdb_model::query::statement::Fetch;
     let query = Query::<Note>::across_partitions().order_by(Note::TITLE_LOWER.asc());
     let statement = Fetch::<Notes>::statement(&query).unwrap();
     assert_eq!(statement.form, RowForm::ValueWithKeys);

@@ -1,6 +1,8 @@
 //! `sql!` and `RawSql`: the statements that they write, and how they read rows.
 
-use cdb_model::{Container, Document, Explain as _, Fetch, Scalar, Sql, Timestamp, sql};
+use cdb_model::query::statement::Fetch;
+use cdb_model::query::{Explain as _, Sql};
+use cdb_model::{Container, Document, Scalar, Timestamp, sql};
 use expect_test::{Expect, expect};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

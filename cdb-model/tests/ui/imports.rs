@@ -1,9 +1,17 @@
 // The imports of the cases.
 
 #[allow(unused_imports)]
+use cdb_model::operation::{Leasable, Lease};
+#[allow(unused_imports)]
+use cdb_model::shape::UpcastError;
+#[allow(unused_imports)]
+use cdb_model::stored::UnknownFields;
+#[allow(unused_imports)]
+use cdb_model::value::TextInteger;
+#[allow(unused_imports)]
 use cdb_model::{
-    Batch, Container, Document, Leasable, Lease, PartitionKeyFields, Patch, Projection, Query, Scalar, TextInteger, Timestamp,
-    UnknownFields, UpcastError, sql,
+    Batch, Container, Document, PartitionKeyFields, Patch, Projection, Query, Scalar, Timestamp,
+    sql,
 };
 #[allow(unused_imports)]
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use cdb_client::ContainerClient;
 use cdb_emulator::{Emulator, Fault};
-use cdb_model::{BulkBatch, Document as _, Query, Timestamp};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Document as _, Query, Timestamp};
 use cdb_work::{Partitions, Work, WorkMessage};
 
 use crate::store::Store;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
-use cdb_coordination::InMemoryLeaseProvider;
+use cdb_coordination::membership::InMemoryLeaseProvider;
 use cdb_emulator::Emulator;
 use cdb_model::Container;
 use cdb_work::{Work, WorkConfig, WorkCoordinator};

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, CosmosClient, MasterKey};
-use cdb_coordination::{Failed, Membership, MembershipConfig};
+use cdb_coordination::membership::MembershipConfig;
+use cdb_coordination::{HandlerError, Membership};
 use cdb_model::{Container, Document, Patch};
 use cdb_work::{
     Completed, FlushStrategy as _, IntervalConfig, NewWork, Partitions, RunConfig, Work,
@@ -106,7 +107,7 @@ fn handlers(to_judge: mpsc::UnboundedSender<String>) -> WorkHandlers {
             async move {
                 match &*work.message().kind {
                     KILLER => std::process::abort(),
-                    POISON => Err(Failed::temporarily("it never succeeds")),
+                    POISON => Err(HandlerError::temporarily("it never succeeds")),
                     _ => {
                         check_handed_out(&seen, &work, &to_judge);
                         applied(&work)
@@ -209,7 +210,7 @@ async fn store_round(work: &WorkCoordinator, from: &[(u64, u64)], last: u64) -> 
     left
 }
 
-fn applied(work: &WorkContext) -> Result<Completed, Failed> {
+fn applied(work: &WorkContext) -> Result<Completed, HandlerError> {
     let message = work.message();
     let number: u64 = message.message_id.parse()?;
     let key = TallyKey::new(&*message.partition, &*message.stream);

@@ -6,8 +6,10 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, Continuation, Error, ErrorKind, Page};
-use cdb_model::{Batch, Filter, Patch, Query, Timestamp};
+use cdb_client::query::Continuation;
+use cdb_client::{ContainerClient, Error, ErrorKind, Page};
+use cdb_model::query::Filter;
+use cdb_model::{Batch, Patch, Query, Timestamp};
 
 use crate::config::{WorkConfig, seconds};
 use crate::error::WorkError;
@@ -267,7 +269,8 @@ fn refused(result: Result<(), Error>, message: &WorkMessage) -> Result<(), WorkE
 
 #[cfg(test)]
 mod tests {
-    use cdb_model::{Container as _, Explain as _};
+    use cdb_model::Container as _;
+    use cdb_model::query::Explain as _;
 
     use super::*;
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, time_left, within_deadline};
+use cdb_client::ContainerClient;
+use cdb_client::retry::{time_left, within_deadline};
 use tokio::time::Instant;
 
 use crate::config::WorkConfig;
@@ -20,7 +21,7 @@ use crate::partition::{forget, ownership, renewal};
 use crate::streams::documents::{Lane, Work};
 use crate::streams::new_work::NewWork;
 use crate::timing::UNSTARTED_PAUSE;
-use cdb_coordination::LeaseProvider;
+use cdb_coordination::membership::LeaseProvider;
 
 /// Stores messages in streams, hands them out in order, and writes their results.
 ///
@@ -92,7 +93,7 @@ impl WorkCoordinator {
     /// ```
     /// use std::sync::Arc;
     /// use cdb_client::ContainerClient;
-    /// use cdb_coordination::InMemoryLeaseProvider;
+    /// use cdb_coordination::membership::InMemoryLeaseProvider;
     /// use cdb_work::{Work, WorkConfig, WorkCoordinator};
     /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
     /// # setup::with_container("work", async |container: ContainerClient<Work>| {

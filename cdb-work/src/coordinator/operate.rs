@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cdb_client::within_deadline;
+use cdb_client::retry::within_deadline;
 
 use super::admin::WorkAdmin;
 use super::handle::WorkCoordinator;

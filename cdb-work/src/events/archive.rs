@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use cdb_client::ContainerClient;
-use cdb_coordination::Failed;
-use cdb_model::{BulkBatch, Document as _};
+use cdb_coordination::HandlerError;
+use cdb_model::Document as _;
+use cdb_model::operation::BulkBatch;
 
 use super::read::read_events;
 use crate::error::WorkError;
@@ -15,7 +16,7 @@ pub trait EventArchive: Send + Sync {
     /// Stores events of one stream, oldest first. Returns when they are durable: the event store
     /// then deletes them. After an error or a crash the same events may be passed again, so storing
     /// them twice must have the effect of storing them once.
-    async fn store(&self, events: &[StreamEvent]) -> Result<(), Failed>;
+    async fn store(&self, events: &[StreamEvent]) -> Result<(), HandlerError>;
 }
 
 /// Archives events in another container, with one logical partition per stream.
@@ -67,7 +68,7 @@ impl ContainerArchive {
 
 #[async_trait]
 impl EventArchive for ContainerArchive {
-    async fn store(&self, events: &[StreamEvent]) -> Result<(), Failed> {
+    async fn store(&self, events: &[StreamEvent]) -> Result<(), HandlerError> {
         let mut bulk = BulkBatch::<Work>::new();
         for event in events {
             bulk.add(

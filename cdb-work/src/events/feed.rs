@@ -1,6 +1,6 @@
 //! The events of all streams, page by page, from the change feed.
 
-use cdb_client::{ChangeFeed, FeedCursor, FeedRow};
+use cdb_client::feed::{ChangeFeed, FeedCursor, FeedRow};
 use cdb_model::{Stored, Timestamp};
 
 use crate::error::WorkError;
@@ -10,7 +10,7 @@ use crate::streams::documents::{StreamEvent, Work};
 /// The events of all streams, page by page.
 ///
 /// ```
-/// use cdb_client::FeedStart;
+/// use cdb_client::feed::FeedStart;
 /// use cdb_work::NewEvent;
 /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
 /// # setup::with_work(async |work| {

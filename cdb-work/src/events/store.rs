@@ -4,8 +4,10 @@
 //! The events of a stream are in the partition of its messages. So the batch that completes a
 //! message can append events, which then exist if and only if the message is completed.
 
-use cdb_client::{ContainerClient, FeedCursor, FeedStart};
-use cdb_model::{Batch, BatchError, Document as _, Patch, Query};
+use cdb_client::ContainerClient;
+use cdb_client::feed::{FeedCursor, FeedStart};
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Document as _, Patch, Query};
 
 use super::archive::EventArchive;
 use super::feed::EventFeed;
@@ -16,7 +18,8 @@ use crate::streams::documents::{
     EventHeadKey, EventSnapshot, EventSnapshotKey, StreamEvent, StreamEventKey, Work,
 };
 use crate::streams::partitions::Partitions;
-use cdb_coordination::{MessageContext, execute_once, is_lost_race};
+use cdb_coordination::lease::{execute_once, is_lost_race};
+use cdb_coordination::message::MessageContext;
 
 /// Appends and reads events. Cheap to clone.
 ///

@@ -4,11 +4,13 @@
 
 use std::sync::{Arc, Weak};
 
-use cdb_model::{Batch, BatchError, Container, Extends, PartitionKey};
+use cdb_model::container::Extends;
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Container, PartitionKey};
 
 use crate::memory::inner::Inner;
 use crate::streams::claim::Claim;
-use crate::streams::delivery::Delivery;
+use crate::streams::delivery::DeliveryReason;
 use crate::streams::documents::{Work, WorkMessage};
 use crate::streams::new_work::NewWork;
 use crate::streams::status::WorkStatus;
@@ -39,7 +41,7 @@ use crate::streams::stream::ClaimState;
 #[derive(Debug)]
 pub struct ClaimedWork {
     pub(crate) message: Arc<WorkMessage>,
-    pub(crate) delivery: Delivery,
+    pub(crate) delivery: DeliveryReason,
     pub(crate) held: HeldClaim,
 }
 
@@ -75,7 +77,7 @@ impl ClaimedWork {
     }
 
     /// How the message came here: new, retried, or taken over from another coordinator.
-    pub fn delivery(&self) -> Delivery {
+    pub fn delivery(&self) -> DeliveryReason {
         self.delivery
     }
 

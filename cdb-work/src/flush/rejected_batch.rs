@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use cdb_client::{Error, ErrorKind};
-use cdb_model::{Query, Stored, Unreadable};
+use cdb_model::stored::Unreadable;
+use cdb_model::{Query, Stored};
 
 use super::apply::outcome;
 use super::write::{Flight, take_if};
@@ -18,7 +19,7 @@ use crate::memory::unreadable::{message_of, stream_of};
 use crate::streams::documents::{EventHeadKey, WorkMessage, WorkStreamKey};
 use crate::streams::stream::{Progress, StreamKey};
 use crate::telemetry;
-use cdb_coordination::is_lost_race;
+use cdb_coordination::lease::is_lost_race;
 
 impl Inner {
     /// Handles a rejected batch. Returns how many entries the next batch may have; `None` if the

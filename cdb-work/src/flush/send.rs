@@ -4,9 +4,10 @@
 //! effects of its reports twice. The first operation refuses a batch that was written before. It
 //! checks the token of the last batch, or, in a batch without reports, the next number of a stream.
 
-use cdb_client::{BatchOutcome, ContainerClient, Error};
-use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
-use cdb_model::PartitionKeyValue;
+use cdb_client::write::BatchOutcome;
+use cdb_client::{ContainerClient, Error};
+use cdb_coordination::lease::{Fenced, FencedWrite, Found, execute_fenced};
+use cdb_model::value::PartitionKeyValue;
 
 use crate::memory::inner::Inner;
 use crate::memory::plan::{Plan, message_key};

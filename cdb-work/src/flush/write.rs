@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use cdb_client::{time_left, with_own_deadline};
-use cdb_model::BatchError;
+use cdb_client::retry::{time_left, with_own_deadline};
+use cdb_model::operation::BatchError;
 use tokio::time::Instant;
 
 use super::send::Sent;

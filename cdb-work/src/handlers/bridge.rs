@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cdb_coordination::Failed;
+use cdb_coordination::HandlerError;
 use tokio_util::sync::CancellationToken;
 
 use super::handler::{WorkContext, WorkHandlers};
@@ -24,7 +24,7 @@ use crate::timing::BROKER_PAUSE;
 ///
 /// ```
 /// use async_trait::async_trait;
-/// use cdb_coordination::Failed;
+/// use cdb_coordination::HandlerError;
 /// use cdb_work::{Broker, NewWork, WorkMessage};
 /// use tokio::sync::{Mutex, mpsc};
 ///
@@ -34,16 +34,16 @@ use crate::timing::BROKER_PAUSE;
 /// impl Broker for Channel {
 ///     type Delivery = ();
 ///
-///     async fn publish(&self, message: &WorkMessage) -> Result<(), Failed> {
+///     async fn publish(&self, message: &WorkMessage) -> Result<(), HandlerError> {
 ///         Ok(self.to.send(message.body.clone()).await?)
 ///     }
 ///
-///     async fn receive(&self) -> Result<Option<(NewWork, ())>, Failed> {
+///     async fn receive(&self) -> Result<Option<(NewWork, ())>, HandlerError> {
 ///         let received = self.from.lock().await.recv().await;
 ///         Ok(received.map(|(id, body)| (NewWork::inbox("orders", id).with_body("order", body), ())))
 ///     }
 ///
-///     async fn acknowledge(&self, _: ()) -> Result<(), Failed> {
+///     async fn acknowledge(&self, _: ()) -> Result<(), HandlerError> {
 ///         Ok(())
 ///     }
 /// }
@@ -54,15 +54,15 @@ pub trait Broker: Send + Sync + 'static {
     type Delivery: Send;
 
     /// Publishes a message of the outbox. Returns when the broker has stored it.
-    async fn publish(&self, message: &WorkMessage) -> Result<(), Failed>;
+    async fn publish(&self, message: &WorkMessage) -> Result<(), HandlerError>;
 
     /// Waits for the next message; `None` when the broker will deliver no more. The stream and the
     /// message id of the work must be the same at every delivery. Cancel safe.
-    async fn receive(&self) -> Result<Option<(NewWork, Self::Delivery)>, Failed>;
+    async fn receive(&self) -> Result<Option<(NewWork, Self::Delivery)>, HandlerError>;
 
     /// Tells the broker that the message is stored. Messages without an acknowledgement are
     /// delivered again.
-    async fn acknowledge(&self, delivery: Self::Delivery) -> Result<(), Failed>;
+    async fn acknowledge(&self, delivery: Self::Delivery) -> Result<(), HandlerError>;
 }
 
 impl WorkCoordinator {

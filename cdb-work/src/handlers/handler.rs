@@ -4,15 +4,18 @@ use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 
-use cdb_coordination::{Delivered, Failed, Handlers, Message, MessageContext};
-use cdb_model::{Batch, BatchError, Container, Extends, PartitionKey};
+use cdb_coordination::message::{Delivered, Handlers, MessageContext};
+use cdb_coordination::{HandlerError, Message};
+use cdb_model::container::Extends;
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Container, PartitionKey};
 
 use crate::error::WorkError;
 use crate::flush::entry::{ClaimedWork, append_effects};
 use crate::memory::inner::Inner;
 use crate::memory::settlement::Settlement;
 use crate::streams::claim::Claim;
-use crate::streams::delivery::Delivery;
+use crate::streams::delivery::DeliveryReason;
 use crate::streams::documents::{Work, WorkMessage};
 use crate::streams::status::WorkStatus;
 use crate::streams::stream::ClaimState;
@@ -21,7 +24,7 @@ use crate::streams::stream::ClaimState;
 #[derive(Debug)]
 pub struct WorkContext {
     message: Arc<WorkMessage>,
-    delivery: Delivery,
+    delivery: DeliveryReason,
     claim: Claim,
     home: Weak<Inner>,
 }
@@ -42,7 +45,7 @@ impl WorkContext {
     }
 
     /// How the message came here: new, retried, or taken over from another coordinator.
-    pub fn delivery(&self) -> Delivery {
+    pub fn delivery(&self) -> DeliveryReason {
         self.delivery
     }
 
@@ -136,7 +139,7 @@ type FailureHook = Box<dyn Fn(&WorkFailure) + Send + Sync>;
 /// The handlers of a [`run`](crate::WorkCoordinator::run), by the kind of the message.
 ///
 /// ```
-/// use cdb_coordination::{Failed, Message};
+/// use cdb_coordination::{HandlerError, Message};
 /// use cdb_work::WorkHandlers;
 /// use serde::{Deserialize, Serialize};
 ///
@@ -150,7 +153,7 @@ type FailureHook = Box<dyn Fn(&WorkFailure) + Send + Sync>;
 /// fn handlers() -> WorkHandlers {
 ///     WorkHandlers::new()
 ///         .on(async |paid: Paid, work| match paid.cents {
-///             0 => Err(Failed::permanently("there is nothing to pay")), // set aside at once
+///             0 => Err(HandlerError::permanently("there is nothing to pay")), // set aside at once
 ///             _ => Ok(work.done()),
 ///         })
 ///         .on_failure(|failure| eprintln!("{}", failure.reason))
@@ -177,7 +180,7 @@ impl WorkHandlers {
     where
         M: Message,
         F: Fn(M, WorkContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
+        Fut: Future<Output = Result<Completed, HandlerError>> + Send + 'static,
     {
         self.on_handler(String::new(), handler)
     }
@@ -190,7 +193,7 @@ impl WorkHandlers {
     where
         M: Message,
         F: Fn(M, WorkContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
+        Fut: Future<Output = Result<Completed, HandlerError>> + Send + 'static,
     {
         self.table.on(name.into(), handler);
         self
@@ -202,7 +205,7 @@ impl WorkHandlers {
     pub fn otherwise<F, Fut>(mut self, handler: F) -> Self
     where
         F: Fn(WorkContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Completed, Failed>> + Send + 'static,
+        Fut: Future<Output = Result<Completed, HandlerError>> + Send + 'static,
     {
         self.table.otherwise(handler);
         self

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use cdb_coordination::Failed;
+use cdb_coordination::HandlerError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -242,7 +242,7 @@ impl Processor {
     }
 
     /// Runs the handler. Returns `None` when the claim was lost before it ended.
-    async fn result_of(&self, claimed: &ClaimedWork) -> Option<Result<Completed, Failed>> {
+    async fn result_of(&self, claimed: &ClaimedWork) -> Option<Result<Completed, HandlerError>> {
         let mut handling = pin!(self.handlers.table.handle(WorkContext::new(claimed)));
         loop {
             tokio::select! {
@@ -265,7 +265,7 @@ impl Processor {
 /// The report of a result, and the claim if the report does not consume it.
 fn report(
     claimed: ClaimedWork,
-    result: Result<Completed, Failed>,
+    result: Result<Completed, HandlerError>,
 ) -> (WorkReport, Option<ClaimedWork>) {
     match result {
         Ok(Completed { stages, effects }) => {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use cdb_client::CosmosClient;
-use cdb_coordination::{Membership, MembershipConfig, Standing};
+use cdb_coordination::Membership;
+use cdb_coordination::membership::{MemberState, MembershipConfig};
 use tokio::time::timeout;
 
 use super::handler::WorkHandlers;
@@ -55,7 +56,7 @@ impl Work {
         // A member that is not on the roster yet would take partitions and release them again. One
         // that cannot reach the roster works alone.
         let mut views = members.watch();
-        let joined = views.wait_for(|view| view.standing() != Standing::Joining);
+        let joined = views.wait_for(|view| view.standing() != MemberState::Joining);
         let _late = timeout(work.lease, joined).await;
         let coordinator = WorkCoordinator::open(container, members.clone(), work).await?;
         Ok(StartedWork {

@@ -26,7 +26,7 @@ use crate::streams::order::Streams;
 use crate::streams::stream::{Change, ClaimState, StreamKey};
 use crate::telemetry;
 use crate::timing::{LEAST_WAIT, NOTHING_DUE};
-use cdb_coordination::LeaseProvider;
+use cdb_coordination::membership::LeaseProvider;
 
 /// The most concurrent batches. More would wait for each other in the service.
 const AT_A_TIME: usize = 16;

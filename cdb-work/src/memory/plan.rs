@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use cdb_model::{Batch, BatchError, Document as _, OperationIndex, Patch, Timestamp};
+use cdb_model::operation::{BatchError, OperationIndex};
+use cdb_model::{Batch, Document as _, Patch, Timestamp};
 use tokio::time::Instant;
 
 use super::queue::{NotedReport, Pending, PendingKind};

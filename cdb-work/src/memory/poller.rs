@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::streams::documents::WorkMessage;
 use crate::timing::FIRST_PAUSE;
-use cdb_coordination::Rows;
+use cdb_coordination::search::Rows;
 
 /// Messages per search.
 const PAGE: u32 = 250;

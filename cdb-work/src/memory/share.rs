@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cdb_coordination::name_hash;
+use cdb_coordination::membership::name_hash;
 use cdb_model::Timestamp;
 use tokio::time::Instant;
 

@@ -3,7 +3,8 @@
 //! An unreadable message that waits is set aside with the reason, like a message that failed too
 //! often. It holds only its own stream. Its id and its readable fields suffice to discard it.
 
-use cdb_model::{Batch, DocumentKey as _, Location, Patch, Unreadable};
+use cdb_model::stored::{Location, Unreadable};
+use cdb_model::{Batch, DocumentKey as _, Patch};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -100,7 +101,7 @@ impl Inner {
         &self,
         location: &Location,
         unreadable: &Unreadable,
-    ) -> Result<Batch<Work>, cdb_model::BatchError> {
+    ) -> Result<Batch<Work>, cdb_model::operation::BatchError> {
         let aside = Patch::<WorkMessage>::new()
             .set(WorkMessage::WAITING_SINCE, None)
             .set(WorkMessage::DEAD_SINCE, Some(self.container.now()))

@@ -15,7 +15,7 @@ use crate::memory::state::later;
 use crate::memory::unreadable::report;
 use crate::streams::documents::{Work, WorkPartition, WorkPartitionKey, WorkStream};
 use crate::streams::stream::StreamKey;
-use cdb_coordination::Rows;
+use cdb_coordination::search::Rows;
 
 /// How many streams fit into one batch, besides the operation that checks the fence.
 const MOST_FORGOTTEN: u32 = 99;

@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use cdb_client::{AvailableRows, Error};
+use cdb_client::Error;
+use cdb_client::query::AvailableRows;
 use cdb_model::{Document as _, PartitionKey, Patch, Query, Timestamp};
 use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
@@ -26,7 +27,7 @@ use crate::streams::documents::{
 use crate::streams::order::Streams;
 use crate::telemetry;
 use crate::timing::{ADOPTION, AGREEMENT_PAUSE};
-use cdb_coordination::Rows;
+use cdb_coordination::search::Rows;
 
 /// The most concurrent requests about partitions.
 const AT_A_TIME: usize = 64;

@@ -5,8 +5,10 @@
 //! documents are read from the latest committed state. After a partition was taken only its owner
 //! completes messages, so a message that is read as waiting is waiting.
 
-use cdb_client::{AvailableRows, with_own_deadline, within_deadline};
-use cdb_model::{Query, Stored, Timestamp, Unreadable};
+use cdb_client::query::AvailableRows;
+use cdb_client::retry::{with_own_deadline, within_deadline};
+use cdb_model::stored::Unreadable;
+use cdb_model::{Query, Stored, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use tokio::time::Instant;
@@ -19,7 +21,7 @@ use crate::memory::unreadable::report;
 use crate::streams::documents::{WorkMessage, WorkStream};
 use crate::streams::stream::{Progress, StreamKey};
 use crate::timing::{FIRST_PAUSE, OVERLAP, SLOW_HANDLER, SWEPT_AHEAD};
-use cdb_coordination::Rows;
+use cdb_coordination::search::Rows;
 
 type ReadRow<D> = Result<Stored<D>, Unreadable>;
 

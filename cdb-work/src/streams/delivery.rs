@@ -3,7 +3,7 @@
 /// How a claimed message came to its handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Delivery {
+pub enum DeliveryReason {
     /// The message was not handed out before, as far as this coordinator knows.
     New,
     /// An earlier attempt failed.

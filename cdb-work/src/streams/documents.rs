@@ -4,11 +4,13 @@
 //! The documents of a stream are in one logical partition, named after the virtual partition, so
 //! one transactional batch can change them together. This file defines storage only.
 
-use cdb_model::{Container, Document, IdPart, Timestamp};
+use cdb_model::value::IdPart;
+use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::status::WorkStatus;
-use cdb_coordination::{MemberDocument, MemberRecord, MessageContext};
+use cdb_coordination::membership::{MemberDocument, MemberRecord};
+use cdb_coordination::message::MessageContext;
 
 /// The document types of a work coordinator.
 ///
@@ -124,7 +126,8 @@ fn first_form() -> u32 {
 /// ```
 /// use std::sync::Arc;
 /// use cdb_client::ContainerClient;
-/// use cdb_coordination::{Membership, MembershipConfig};
+/// use cdb_coordination::Membership;
+/// use cdb_coordination::membership::MembershipConfig;
 /// use cdb_work::{Work, WorkConfig, WorkCoordinator, WorkMember};
 /// # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
 /// # setup::with_container("work", async |container: ContainerClient<Work>| {

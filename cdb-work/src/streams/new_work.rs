@@ -1,6 +1,7 @@
 //! New messages.
 
-use cdb_coordination::{Message, MessageContext};
+use cdb_coordination::Message;
+use cdb_coordination::message::MessageContext;
 use cdb_model::Timestamp;
 
 use super::documents::Lane;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use cdb_model::Timestamp;
 use tokio::time::Instant;
 
-use super::delivery::Delivery;
+use super::delivery::DeliveryReason;
 use super::documents::{Lane, WorkMessage};
 use super::status::WorkStatus;
 use super::stream::{
@@ -217,16 +217,16 @@ impl Streams {
             }
             let is_started = message.started_under == Some(self.fence);
             let delivery = if former || (is_new && stream.failed_before == Some(sequence)) {
-                Delivery::TakenOver
+                DeliveryReason::TakenOver
             } else if message.attempts > 0 {
-                Delivery::Retried
+                DeliveryReason::Retried
             } else {
-                Delivery::New
+                DeliveryReason::New
             };
             stream.handed_out = sequence;
             Next::HandOut {
                 delivery,
-                store_start: delivery != Delivery::New && !is_started,
+                store_start: delivery != DeliveryReason::New && !is_started,
             }
         };
         let message = stream.waiting.get(&sequence)?.clone();

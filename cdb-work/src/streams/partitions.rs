@@ -5,7 +5,7 @@
 
 use std::num::NonZeroU16;
 
-use cdb_coordination::name_hash;
+use cdb_coordination::membership::name_hash;
 
 /// The maximum. A query names up to this number of partitions, and the service allows 6,000 values
 /// in `IN`.

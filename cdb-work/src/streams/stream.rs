@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cdb_model::Timestamp;
 use tokio::time::Instant;
 
-use super::delivery::Delivery;
+use super::delivery::DeliveryReason;
 use super::documents::{Lane, WorkMessage};
 use super::status::WorkStatus;
 
@@ -136,7 +136,7 @@ pub(crate) struct Selection {
 pub(crate) enum Next {
     /// Nothing, or the stored start of the attempt.
     HandOut {
-        delivery: Delivery,
+        delivery: DeliveryReason,
         store_start: bool,
     },
     /// The failure of the attempt that a former owner started.

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::async_trait;
-use cdb_coordination::{LeaseProvider, SlotSet};
+use cdb_client::transport::async_trait;
+use cdb_coordination::membership::{LeaseProvider, SlotSet};
 use cdb_model::{Document as _, Query, Timestamp};
 use cdb_work::{
-    Delivery, FlushStrategy, Lane, NewWork, Work, WorkBatch, WorkConfig, WorkCoordinator,
+    DeliveryReason, FlushStrategy, Lane, NewWork, Work, WorkBatch, WorkConfig, WorkCoordinator,
     WorkError, WorkMessage, WorkStatus,
 };
 use serde_json::Value;
@@ -41,7 +41,11 @@ async fn a_message_whose_claims_are_dropped_is_retried_with_waits_and_then_set_a
         let claimed = next(&work).await;
         times.push(Instant::now());
         assert_eq!(claimed.message().attempts, attempt);
-        let expected = [Delivery::New, Delivery::Retried, Delivery::Retried];
+        let expected = [
+            DeliveryReason::New,
+            DeliveryReason::Retried,
+            DeliveryReason::Retried,
+        ];
         assert_eq!(
             claimed.delivery(),
             expected[usize::try_from(attempt).unwrap()]
@@ -161,7 +165,7 @@ async fn the_failures_of_dropped_claims_survive_the_process() {
     let work = env.open(three_attempts()).await;
     let claimed = next(&work).await;
     assert_eq!(claimed.message().attempts, 1);
-    assert_eq!(claimed.delivery(), Delivery::Retried);
+    assert_eq!(claimed.delivery(), DeliveryReason::Retried);
 }
 
 #[tokio::test(start_paused = true)]
@@ -257,8 +261,8 @@ async fn a_message_that_waited_at_a_former_owner_says_so() {
             .find(|one| one.message().stream == stream)
             .unwrap()
     };
-    assert_eq!(of("a").delivery(), Delivery::TakenOver);
-    assert_eq!(of("b").delivery(), Delivery::New);
+    assert_eq!(of("a").delivery(), DeliveryReason::TakenOver);
+    assert_eq!(of("b").delivery(), DeliveryReason::New);
     drop(held);
 }
 
@@ -269,7 +273,7 @@ async fn a_message_of_a_shut_down_coordinator_is_new() {
     first.immediate().store(message("a", 1)).await.unwrap();
     first.shutdown().await.unwrap();
     let second = env.open(config()).await;
-    assert_eq!(next(&second).await.delivery(), Delivery::New);
+    assert_eq!(next(&second).await.delivery(), DeliveryReason::New);
 }
 
 #[tokio::test(start_paused = true)]

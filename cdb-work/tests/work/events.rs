@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use cdb_client::FeedStart;
-use cdb_coordination::Failed;
+use cdb_client::feed::FeedStart;
+use cdb_coordination::HandlerError;
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_work::{
     ContainerArchive, EventArchive, EventFeed, FlushStrategy as _, Lane, NewEvent, NewWork,
@@ -194,9 +194,9 @@ struct Refusing {
 
 #[async_trait::async_trait]
 impl EventArchive for Refusing {
-    async fn store(&self, events: &[StreamEvent]) -> Result<(), Failed> {
+    async fn store(&self, events: &[StreamEvent]) -> Result<(), HandlerError> {
         if self.calls.fetch_add(1, Ordering::Relaxed) == 1 {
-            return Err(Failed::temporarily("the archive is full"));
+            return Err(HandlerError::temporarily("the archive is full"));
         }
         self.archive.store(events).await
     }

@@ -86,7 +86,7 @@ async fn coordinators_must_agree_on_the_number_of_partitions() {
     let _first = env.open(config()).await;
     let mut settings = config();
     settings.partitions = Partitions::new(8).unwrap();
-    let slots = std::sync::Arc::new(cdb_coordination::InMemoryLeaseProvider::all());
+    let slots = std::sync::Arc::new(cdb_coordination::membership::InMemoryLeaseProvider::all());
     let refused = WorkCoordinator::open(env.shop.view(), slots, settings).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("configure 4"), "{refused}");

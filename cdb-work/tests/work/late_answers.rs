@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{
+use cdb_client::transport::{
     HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
-use cdb_coordination::InMemoryLeaseProvider;
+use cdb_coordination::membership::InMemoryLeaseProvider;
 use cdb_work::{NewWork, WorkConfig, WorkCoordinator};
 use tokio::sync::watch;
 

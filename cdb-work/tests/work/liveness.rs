@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_coordination::{Failed, InMemoryLeaseProvider, SlotSet};
+use cdb_coordination::HandlerError;
+use cdb_coordination::membership::{InMemoryLeaseProvider, SlotSet};
 use cdb_work::{
     FlushStrategy, Partitions, RunConfig, WorkConfig, WorkContext, WorkCoordinator, WorkHandlers,
 };
@@ -60,7 +61,7 @@ impl Witness {
                 let is_poison = message.stream.starts_with("poison");
                 if is_poison && message.message_id == "1" && !this.is_cured.load(Ordering::Relaxed)
                 {
-                    return Err(Failed::permanently("poison"));
+                    return Err(HandlerError::permanently("poison"));
                 }
                 let key = (message.stream.clone(), message.message_id.clone());
                 let mut handled = this.handled.lock().unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_model::{Document as _, Query};
+use cdb_model::{Container, Document as _, Query, Timestamp};
 use cdb_work::{
     Exhausted, FlushStrategy, NewWork, Settlement, Work, WorkBatch, WorkError, WorkHandlers,
     WorkPartition, WorkStatus,
@@ -443,7 +443,7 @@ async fn a_coordinator_deletes_idle_streams_by_itself() {
 
 #[tokio::test(start_paused = true)]
 async fn no_query_of_the_coordinator_scans() {
-    use cdb_model::{Container, Explain as _, Timestamp};
+    use cdb_model::query::Explain as _;
     use cdb_work::{Work, WorkMessage, WorkStream};
     let definition = Work::definition();
     let policy = definition.indexing_policy();

@@ -4,7 +4,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_coordination::{RetryPolicy, SlotSet};
+use cdb_coordination::membership::SlotSet;
+use cdb_coordination::retry::RetryPolicy;
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_model::{Batch, Document as _, Patch};
 use cdb_work::{

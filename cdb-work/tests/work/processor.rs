@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::async_trait;
-use cdb_coordination::{Failed, Message};
+use cdb_client::transport::async_trait;
+use cdb_coordination::{HandlerError, Message};
 use cdb_work::{
     Broker, Lane, NewWork, RunConfig, Settlement, WorkContext, WorkHandlers, WorkMessage,
 };
@@ -82,8 +82,8 @@ async fn panics_errors_and_unknown_kinds_stop_their_own_streams_only() {
     let handlers = WorkHandlers::new()
         .on(async |paid: Paid, work: WorkContext| match paid.cents {
             0 => panic!("no cents"),
-            1 => Err(Failed::permanently("one cent is too little")),
-            2 => Err(Failed::temporarily("not now")),
+            1 => Err(HandlerError::permanently("one cent is too little")),
+            2 => Err(HandlerError::temporarily("not now")),
             _ => Ok(work.done()),
         })
         .on_failure(move |failure| {
@@ -238,13 +238,13 @@ struct InProcess {
 impl Broker for InProcess {
     type Delivery = u64;
 
-    async fn publish(&self, message: &WorkMessage) -> Result<(), Failed> {
+    async fn publish(&self, message: &WorkMessage) -> Result<(), HandlerError> {
         if self
             .refusals
             .fetch_add(1, Ordering::SeqCst)
             .is_multiple_of(3)
         {
-            return Err(Failed::temporarily("the broker is busy"));
+            return Err(HandlerError::temporarily("the broker is busy"));
         }
         self.published
             .lock()
@@ -253,7 +253,7 @@ impl Broker for InProcess {
         Ok(())
     }
 
-    async fn receive(&self) -> Result<Option<(NewWork, u64)>, Failed> {
+    async fn receive(&self) -> Result<Option<(NewWork, u64)>, HandlerError> {
         loop {
             let first = self
                 .incoming
@@ -274,7 +274,7 @@ impl Broker for InProcess {
         }
     }
 
-    async fn acknowledge(&self, delivery: u64) -> Result<(), Failed> {
+    async fn acknowledge(&self, delivery: u64) -> Result<(), HandlerError> {
         self.incoming.lock().unwrap().remove(&delivery);
         Ok(())
     }

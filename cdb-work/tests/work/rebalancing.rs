@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::{ContainerClient, async_trait};
-use cdb_coordination::{Failed, LeaseProvider, Membership, MembershipConfig, SlotSet};
+use cdb_client::ContainerClient;
+use cdb_client::transport::async_trait;
+use cdb_coordination::membership::{LeaseProvider, MembershipConfig, SlotSet};
+use cdb_coordination::{HandlerError, Membership};
 use cdb_emulator::Fault;
-use cdb_model::{BulkBatch, Document as _, Patch, Query};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Document as _, Patch, Query};
 use cdb_work::{
-    Completed, Delivery, Partitions, RunConfig, Work, WorkConfig, WorkContext, WorkCoordinator,
-    WorkHandlers, WorkMember, WorkRun,
+    Completed, DeliveryReason, Partitions, RunConfig, Work, WorkConfig, WorkContext,
+    WorkCoordinator, WorkHandlers, WorkMember, WorkRun,
 };
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -43,7 +46,7 @@ impl Witness {
         self,
         work: WorkContext,
         process: watch::Sender<Process>,
-    ) -> Result<Completed, Failed> {
+    ) -> Result<Completed, HandlerError> {
         let message = work.message();
         if message.kind == "kill" {
             process.send_replace(Process::Dead);
@@ -55,7 +58,7 @@ impl Witness {
             .unwrap()
             .entry(key)
             .or_insert_with(Instant::now);
-        if work.delivery() == Delivery::TakenOver {
+        if work.delivery() == DeliveryReason::TakenOver {
             *self.taken_over.lock().unwrap() += 1;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

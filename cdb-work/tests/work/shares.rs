@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_coordination::{
-    InMemoryLeaseProvider, LeaseProvider, Membership, MembershipConfig, SlotSet,
+use cdb_coordination::Membership;
+use cdb_coordination::membership::{
+    InMemoryLeaseProvider, LeaseProvider, MembershipConfig, SlotSet,
 };
 use cdb_work::{Partitions, Work, WorkConfig, WorkCoordinator, WorkMember};
 

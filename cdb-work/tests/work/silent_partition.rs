@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::PhysicalPartitionId;
-use cdb_coordination::{Failed, InMemoryLeaseProvider, LeaseProvider};
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_coordination::HandlerError;
+use cdb_coordination::membership::{InMemoryLeaseProvider, LeaseProvider};
 use cdb_model::{PartitionKey, Query};
 use cdb_work::{
     FlushStrategy as _, IntervalConfig, Partitions, Receipt, RunConfig, Settlement, Work,
@@ -89,7 +90,7 @@ impl Fixture {
             .set(Silence::of(&self.range.to_string(), names));
     }
 
-    fn slow_down(&self, kind: fn(&cdb_client::HttpRequest) -> bool, delay: Duration) {
+    fn slow_down(&self, kind: fn(&cdb_client::transport::HttpRequest) -> bool, delay: Duration) {
         let names = self.sick.iter().map(|at| Partitions::default().name(*at));
         let silence = Silence::of(&self.range.to_string(), names).only(kind);
         self.network.slow_down(silence, delay);
@@ -122,10 +123,10 @@ impl Times {
                 } = work.message();
                 let number: usize = message_id.parse().unwrap();
                 if stream.starts_with("poison") {
-                    return Err(Failed::permanently("poison"));
+                    return Err(HandlerError::permanently("poison"));
                 }
                 if number.is_multiple_of(5) && *attempts == 0 {
-                    return Err(Failed::temporarily("the first attempt fails"));
+                    return Err(HandlerError::temporarily("the first attempt fails"));
                 }
                 let mut handled = this.handled.lock().unwrap();
                 handled

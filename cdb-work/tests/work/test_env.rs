@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{
-    Bootstrap, ContainerClient, CosmosClient, DatabaseClient, FeedStart, HttpRequest, HttpResponse,
-    RetryConfig, SimulatedTime, Transport, TransportError, async_trait,
+use cdb_client::feed::FeedStart;
+use cdb_client::retry::RetryConfig;
+use cdb_client::transport::{
+    HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
-use cdb_coordination::{InMemoryLeaseProvider, LeaseProvider};
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient};
+use cdb_coordination::membership::{InMemoryLeaseProvider, LeaseProvider};
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document, Patch};
 use cdb_work::{ClaimedWork, NewWork, Partitions, Work, WorkConfig, WorkCoordinator, WorkReport};

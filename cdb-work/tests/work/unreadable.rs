@@ -1,6 +1,7 @@
 //! Documents that another program has damaged: they are reported and block only their own streams.
 
-use cdb_client::{ContainerClient, FeedStart};
+use cdb_client::ContainerClient;
+use cdb_client::feed::FeedStart;
 use cdb_model::{Container, Document, Patch};
 use cdb_work::{FlushStrategy, Lane, NewEvent, NewWork, Settlement, WorkError};
 use serde::{Deserialize, Serialize};

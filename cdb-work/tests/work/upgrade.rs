@@ -222,7 +222,7 @@ async fn a_container_with_a_newer_form_is_refused_before_anything_is_written() {
         .run(settings.create())
         .await
         .unwrap();
-    let slots = std::sync::Arc::new(cdb_coordination::InMemoryLeaseProvider::all());
+    let slots = std::sync::Arc::new(cdb_coordination::membership::InMemoryLeaseProvider::all());
     let container = env.container::<Work>();
     let refused = WorkCoordinator::open(container.clone(), slots, config()).await;
     let refused = refused.unwrap_err();

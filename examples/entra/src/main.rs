@@ -22,7 +22,8 @@ use std::time::Duration;
 
 use azure_core::credentials::TokenCredential;
 use azure_identity::{DeveloperToolsCredential, ManagedIdentityCredential};
-use cdb_provider::client::{Bootstrap, EntraId};
+use cdb_provider::client::Bootstrap;
+use cdb_provider::client::credential::EntraId;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use cdb_client::{BatchOutcome, ContainerClient};
-use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
-use cdb_model::{Batch, BatchError, Document, ETag, OperationIndex, Timestamp};
+use cdb_client::ContainerClient;
+use cdb_client::write::BatchOutcome;
+use cdb_coordination::lease::{Fenced, FencedWrite, Found, execute_fenced};
+use cdb_model::operation::{BatchError, OperationIndex};
+use cdb_model::{Batch, Document, ETag, Timestamp};
 use duroxide::providers::WorkItem;
 
 use super::LOST;

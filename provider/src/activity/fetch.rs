@@ -4,8 +4,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use cdb_client::Error as ClientError;
-use cdb_coordination::{Lockable, confirm_lock, lock};
-use cdb_model::{Batch, ETag, OperationIndex, Stored};
+use cdb_coordination::lease::{Lockable, confirm_lock, lock};
+use cdb_model::operation::OperationIndex;
+use cdb_model::{Batch, ETag, Stored};
 use duroxide::providers::{SessionFetchConfig, TagFilter, WorkItem};
 use duroxide::{ErrorDetails, Event};
 

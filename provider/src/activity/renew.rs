@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_coordination::{Kept, keep};
+use cdb_coordination::lease::{Renewed, keep};
 use cdb_model::{Document as _, Patch, Stored};
 
 use super::LOST;
@@ -37,12 +37,12 @@ pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration
     let kept = extend(services, &mut lock, extend_for).await;
     lock.unanswered = kept.is_err();
     match kept? {
-        Kept::Written(_) => {
+        Renewed::Written(_) => {
             services.queues.sessions.touch(&lock.item.document).await;
             Ok(())
         }
-        Kept::Held(_) => Ok(()),
-        Kept::Lost => {
+        Renewed::Held(_) => Ok(()),
+        Renewed::Lost => {
             services.activities().finish(&mut lock);
             Err(Error::LockLost(LOST))
         }
@@ -54,7 +54,7 @@ async fn extend(
     services: &Services,
     lock: &mut WorkLock,
     extend_for: Duration,
-) -> Result<Kept<WorkerItem>, cdb_client::Error> {
+) -> Result<Renewed<WorkerItem>, cdb_client::Error> {
     loop {
         let until = services.store.now() + extend_for;
         let patch = Patch::<WorkerItem>::new()
@@ -63,13 +63,13 @@ async fn extend(
         let kept = keep(services.container(), &lock.item, &patch).await;
         match &kept {
             Err(error) if may_wait(&services.store, lock, error.is_transient()).await => continue,
-            Ok(Kept::Written(etag)) => {
+            Ok(Renewed::Written(etag)) => {
                 let item = &mut lock.item.document;
                 item.locked_until = Some(until);
                 item.visible_at = until;
                 lock.item.etag = etag.clone();
             }
-            Ok(Kept::Held(stored)) => {
+            Ok(Renewed::Held(stored)) => {
                 lock.item = Stored::clone(stored);
                 // An operator has paused or resumed the instance, or the renewal did not arrive.
                 if lock.item.document.locked_until < Some(until)
@@ -78,7 +78,7 @@ async fn extend(
                     continue;
                 }
             }
-            Ok(Kept::Lost) | Err(_) => return kept,
+            Ok(Renewed::Lost) | Err(_) => return kept,
         }
         let until = lock.item.document.locked_until.unwrap_or_default();
         let until = services.store.local_time(until);

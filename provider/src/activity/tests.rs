@@ -67,8 +67,8 @@ impl Locked {
 
     async fn count<D>(&self) -> usize
     where
-        D: cdb_model::Document + cdb_model::MemberOf<crate::stored::documents::Durable>,
-        D: cdb_model::QueriedIn<crate::stored::documents::Durable>,
+        D: cdb_model::Document + cdb_model::container::MemberOf<crate::stored::documents::Durable>,
+        D: cdb_model::query::QueriedIn<crate::stored::documents::Durable>,
     {
         let query = Query::<D>::in_partition("i");
         let found = self.provider.container().query(query).all().await;

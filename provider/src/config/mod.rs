@@ -7,11 +7,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{
-    BackgroundConfig, Bootstrap, BootstrapConfig, ConnectionString, CosmosClient,
-    CosmosClientBuilder, Credential, MasterKey,
-};
-use cdb_coordination::{MembershipConfig, RetryPolicy};
+use cdb_client::account::CosmosClientBuilder;
+use cdb_client::credential::Credential;
+use cdb_client::database::BootstrapConfig;
+use cdb_client::throughput::BackgroundConfig;
+use cdb_client::{Bootstrap, ConnectionString, CosmosClient, MasterKey};
+use cdb_coordination::membership::MembershipConfig;
+use cdb_coordination::retry::RetryPolicy;
 use duroxide::providers::ProviderError;
 
 pub use policies::{HandOver, OnNondeterminism};
@@ -120,7 +122,7 @@ pub struct CosmosDBProviderConfig {
     /// The other key of the account, used once the first key is refused. Both keys can then be
     /// rotated while the program runs. `None` by default; `Debug` does not show it.
     pub secondary_key: Option<String>,
-    /// An identity of Entra ID (`cdb_client::EntraId`, feature `entra`), or keys that are rotated
+    /// An identity of Entra ID (`cdb_client::credential::EntraId`, feature `entra`), or keys that are rotated
     /// while the program runs, in place of `key` and `secondary_key`. `None` by default.
     ///
     /// An identity of Entra ID cannot create databases or containers. For a missing one the error

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use cdb_client::ContainerClient;
 use cdb_coordination::{MessageDocument, Messaging};
-use cdb_model::{Container, Extends, MemberOf};
+use cdb_model::Container;
+use cdb_model::container::{Extends, MemberOf};
 use duroxide::ActivityContext;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

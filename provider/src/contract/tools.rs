@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_model::Filter;
+use cdb_model::query::Filter;
 use duroxide::providers::{ProviderError, WorkItem};
 
 use crate::error::InOperation as _;

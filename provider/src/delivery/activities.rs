@@ -11,10 +11,9 @@
 
 use std::collections::BTreeSet;
 
-use cdb_client::BatchOutcome;
-use cdb_model::{
-    Batch, BatchError, BulkBatch, Document, DocumentKey as _, OperationIndex, Query, Stored,
-};
+use cdb_client::write::BatchOutcome;
+use cdb_model::operation::{BatchError, BulkBatch, OperationIndex};
+use cdb_model::{Batch, Document, DocumentKey as _, Query, Stored};
 
 use super::deadline::{bulk_in_time, in_time};
 use super::documents::Documents;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cdb_coordination::Undelivered;
+use cdb_coordination::retry::DeliveryError;
 use cdb_model::Batch;
 use duroxide::providers::WorkItem;
 use futures::StreamExt as _;
@@ -65,17 +65,17 @@ struct Prepared {
 }
 
 /// Checks an intent, and delivers the activities and large cancellations of the intent.
-async fn prepare(services: &Services, intent: &Intent) -> Result<Prepared, Undelivered> {
+async fn prepare(services: &Services, intent: &Intent) -> Result<Prepared, DeliveryError> {
     let document = intent.document();
     let target = &document.target_instance_id;
     match intent {
         Intent::Found(_) if document.is_too_old(services.store.now()) => {
-            return Err(Undelivered::permanent(TOO_OLD));
+            return Err(DeliveryError::permanent(TOO_OLD));
         }
         // A round would wait for the target again. The reconciler delivers the intent.
         Intent::Fresh(_) if services.is_unreachable(target) => {
             let reason = format!("an earlier request to {target} failed");
-            return Err(Undelivered::unreachable(reason));
+            return Err(DeliveryError::unreachable(reason));
         }
         Intent::Fresh(_) | Intent::Found(_) => {}
     }
@@ -89,7 +89,7 @@ async fn prepare(services: &Services, intent: &Intent) -> Result<Prepared, Undel
         })
     }
     .await;
-    prepared.map_err(|error| Undelivered::from(&error))
+    prepared.map_err(|error| DeliveryError::from(&error))
 }
 
 /// Returns the deadline of reading an intent's chunks, in operations. A read that exceeds it starts
@@ -106,7 +106,7 @@ pub(super) async fn deliver(
     services: &Services,
     intents: &[Intent],
     delivered: &[Intent],
-) -> Vec<Result<(), Undelivered>> {
+) -> Vec<Result<(), DeliveryError>> {
     let mut batch = DeliveryBatch::default();
     remove_delivered(services, delivered, &mut batch).await;
     let prepare: Vec<_> = intents
@@ -119,7 +119,7 @@ pub(super) async fn deliver(
         results.push(match prepared {
             Ok(prepared) => pack(services, &mut batch, number, intent.document(), prepared)
                 .await
-                .map_err(|error| Undelivered::from(&error)),
+                .map_err(|error| DeliveryError::from(&error)),
             Err(failure) => Err(failure),
         });
     }
@@ -128,11 +128,11 @@ pub(super) async fn deliver(
         if results[number].is_ok() {
             let intent = intents[number].document();
             let confirmed = activities::confirm_missing(services, intent, &missing).await;
-            results[number] = confirmed.map_err(|error| Undelivered::from(&error));
+            results[number] = confirmed.map_err(|error| DeliveryError::from(&error));
         }
     }
     for (number, failure) in outcome.failures {
-        results[number] = Err(Undelivered::from(&failure));
+        results[number] = Err(DeliveryError::from(&failure));
     }
     results
 }

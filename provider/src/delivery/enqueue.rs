@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_coordination::execute_proven;
+use cdb_coordination::lease::execute_proven;
 use cdb_model::{Batch, Document, ETag};
 use duroxide::providers::WorkItem;
 use metrics::counter;

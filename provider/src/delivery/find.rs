@@ -3,9 +3,10 @@
 //! The runtimes divide the intents by the dispatch slot of the sender, and take overdue intents of
 //! other runtimes. A search skips intents whose target is in backoff.
 
-use cdb_client::PhysicalPartitionId;
-use cdb_coordination::Runs;
-use cdb_model::{Patch, Query, Stored, Timestamp, Unreadable};
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_coordination::search::Runs;
+use cdb_model::stored::Unreadable;
+use cdb_model::{Patch, Query, Stored, Timestamp};
 use futures::StreamExt as _;
 use futures::stream;
 

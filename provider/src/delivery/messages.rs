@@ -7,8 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cdb_client::{OperationResult, PhysicalPartitionId};
-use cdb_model::{BulkBatch, Document, ETag, OperationIndex};
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_client::write::OperationResult;
+use cdb_model::operation::{BulkBatch, OperationIndex};
+use cdb_model::{Document, ETag};
 use duroxide::providers::WorkItem;
 use futures::future::join_all;
 

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cdb_client::{ErrorKind, measure_charge};
-use cdb_coordination::{Relay, Undelivered};
+use cdb_coordination::outbox::OutboxTransport;
+use cdb_coordination::retry::DeliveryError;
 use cdb_model::{Patch, Timestamp};
 
 use super::deadline::in_time;
@@ -19,14 +20,14 @@ use crate::queue::intents::Intent;
 use crate::stored::documents::{NEVER, OutboxIntent};
 
 #[async_trait]
-impl Relay for Services {
+impl OutboxTransport for Services {
     type Message = Intent;
 
     async fn deliver(
         &self,
         intents: &[Intent],
         delivered: &[Intent],
-    ) -> Vec<Result<(), Undelivered>> {
+    ) -> Vec<Result<(), DeliveryError>> {
         let (results, charge) = measure_charge(deliver(self, intents, delivered)).await;
         let share = charge
             / f64::from(
@@ -57,7 +58,7 @@ impl Relay for Services {
         (attempts, attempts)
     }
 
-    async fn postpone(&self, intent: &Intent, failure: &Undelivered, delay: Duration) {
+    async fn postpone(&self, intent: &Intent, failure: &DeliveryError, delay: Duration) {
         // A target that is unavailable has a backoff in memory.
         if failure.counts() {
             let found_at = self.store.now() + delay - self.delivery.reconciler_age;
@@ -65,7 +66,7 @@ impl Relay for Services {
         }
     }
 
-    async fn dead_letter(&self, intent: &Intent, failure: &Undelivered) {
+    async fn dead_letter(&self, intent: &Intent, failure: &DeliveryError) {
         self.note_failure(intent, failure, NEVER).await;
     }
 
@@ -81,7 +82,7 @@ impl Relay for Services {
 impl Services {
     /// Counts a failed delivery, notes its reason, and moves the intent's time, so that it is due
     /// at `found_at` plus the reconciler's age.
-    async fn note_failure(&self, intent: &Intent, failure: &Undelivered, found_at: Timestamp) {
+    async fn note_failure(&self, intent: &Intent, failure: &DeliveryError, found_at: Timestamp) {
         let Intent::Found(stored) = intent else {
             return;
         };
@@ -107,7 +108,7 @@ impl Services {
     }
 }
 
-impl From<&Error> for Undelivered {
+impl From<&Error> for DeliveryError {
     /// Counts undecodable values as an attempt, because a newer version that is being deployed may
     /// decode them.
     fn from(error: &Error) -> Self {

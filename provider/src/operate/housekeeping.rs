@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use cdb_coordination::{Jitter, RetryPolicy, reconcile};
+use cdb_coordination::outbox::reconcile;
+use cdb_coordination::retry::{Jitter, RetryPolicy};
 use tokio::time::Instant;
 
 use crate::queue::Services;

@@ -8,7 +8,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, measure_charge};
-use cdb_model::{Filter, QueriedIn, Query};
+use cdb_model::Query;
+use cdb_model::query::{Filter, QueriedIn};
 use duroxide::providers::{QueueDepths, SystemMetrics};
 use tokio::sync::Mutex;
 use tokio::time::Instant;

@@ -1,7 +1,9 @@
 //! A search for instances by their attributes and other indexed properties.
 
-use cdb_client::{ContainerClient, Continuation, Page, Result};
-use cdb_model::{Filter, Order, Query};
+use cdb_client::query::Continuation;
+use cdb_client::{ContainerClient, Page, Result};
+use cdb_model::Query;
+use cdb_model::query::{Filter, Order};
 
 use crate::operate::admin::instances::visible;
 use crate::stored::documents::{Durable, Instance};

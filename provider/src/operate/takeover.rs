@@ -5,7 +5,7 @@
 //! counted, as after an expiry. The failed process may still run: a released lock has another
 //! version, so the service refuses its commits. Locks that are not found expire.
 
-use cdb_coordination::FailedMember;
+use cdb_coordination::membership::FailedMember;
 use cdb_model::{Query, Stored};
 use futures::StreamExt as _;
 use futures::stream;

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cdb_client::PhysicalPartitionId;
-use cdb_coordination::{Dispatcher, Windows};
-use cdb_model::{Batch, BatchError, Document, Stored};
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_coordination::outbox::Dispatcher;
+use cdb_coordination::search::Windows;
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Document, Stored};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_coordination::{LeaseProvider, Membership};
+use cdb_coordination::Membership;
+use cdb_coordination::membership::LeaseProvider;
 use cdb_model::Timestamp;
 use duroxide::providers::WorkItem;
 

@@ -7,7 +7,7 @@ use super::file::{Outcome, Recorder};
 /// An effect that has begun. Dropping it records that its outcome is not known.
 #[derive(Debug)]
 #[must_use = "end it with its outcome"]
-pub struct Effect {
+pub struct RecordedEffect {
     recorder: Recorder,
     call: u64,
     ended: bool,
@@ -16,7 +16,7 @@ pub struct Effect {
 /// A use of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseUse {
-    /// The lease is taken; the token is known at the end ([`Effect::acquired`]).
+    /// The lease is taken; the token is known at the end ([`RecordedEffect::acquired`]).
     Acquire,
     /// A write under the lease with this fencing token.
     Write(u64),
@@ -31,7 +31,7 @@ pub enum LeaseUse {
 pub enum ListUse<'a> {
     /// Appends a value to a document.
     Append(&'a str, &'a str),
-    /// Reads the latest list of a document ([`Effect::read`]).
+    /// Reads the latest list of a document ([`RecordedEffect::read`]).
     Read(&'a str),
 }
 
@@ -61,17 +61,17 @@ struct Token {
 
 impl Recorder {
     /// Begins the effect of a message on its receiver.
-    pub fn message(&self, receiver: &str, id: &str) -> Effect {
+    pub fn message(&self, receiver: &str, id: &str) -> RecordedEffect {
         self.effect("message", &Message { receiver, id })
     }
 
     /// Begins the handling of an entry of a stream. Numbers have no gaps.
-    pub fn entry(&self, stream: &str, number: u64) -> Effect {
+    pub fn entry(&self, stream: &str, number: u64) -> RecordedEffect {
         self.effect("entry", &Entry { stream, number })
     }
 
     /// Begins a use of a document's lease.
-    pub fn lease(&self, document: &str, it: LeaseUse) -> Effect {
+    pub fn lease(&self, document: &str, it: LeaseUse) -> RecordedEffect {
         let (op, token) = match it {
             LeaseUse::Acquire => ("lease-acquire", None),
             LeaseUse::Write(token) => ("lease-write", Some(token)),
@@ -81,12 +81,12 @@ impl Recorder {
     }
 
     /// Begins a transaction on lists.
-    pub fn transaction(&self, uses: &[ListUse<'_>]) -> Effect {
+    pub fn transaction(&self, uses: &[ListUse<'_>]) -> RecordedEffect {
         self.effect("transaction", &uses)
     }
 
-    fn effect(&self, op: &str, args: &impl Serialize) -> Effect {
-        Effect {
+    fn effect(&self, op: &str, args: &impl Serialize) -> RecordedEffect {
+        RecordedEffect {
             call: self.call(op, args),
             recorder: self.clone(),
             ended: false,
@@ -94,7 +94,7 @@ impl Recorder {
     }
 }
 
-impl Effect {
+impl RecordedEffect {
     /// Ends the effect.
     pub fn end(self, outcome: Outcome) {
         self.with(outcome, None::<()>);
@@ -116,7 +116,7 @@ impl Effect {
     }
 }
 
-impl Drop for Effect {
+impl Drop for RecordedEffect {
     fn drop(&mut self) {
         if !self.ended {
             let (recorder, call) = (&self.recorder, self.call);

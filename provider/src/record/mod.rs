@@ -44,6 +44,6 @@ mod file;
 mod provider;
 mod text;
 
-pub use effects::{Effect, LeaseUse, ListUse};
+pub use effects::{LeaseUse, ListUse, RecordedEffect};
 pub use file::{Outcome, Recorder};
 pub use provider::Recorded;

@@ -3,7 +3,7 @@
 pub use core::result::Result;
 pub use std::vec;
 
-pub use cdb_model::{Fixed, Indexed, Path};
+pub use cdb_model::document::{Fixed, Indexed, Path};
 
 pub use crate::stored::attributes::{
     Attributes, AttributesError, Codec, SearchAttributes, Values, codec, read,

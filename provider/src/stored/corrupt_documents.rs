@@ -6,7 +6,8 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher as _, RandomState};
 
-use cdb_model::{Container, Stored, Unreadable};
+use cdb_model::stored::Unreadable;
+use cdb_model::{Container, Stored};
 use metrics::counter;
 use parking_lot::Mutex;
 

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Batch, Document as _, Filter, Query, Stored};
+use cdb_model::query::Filter;
+use cdb_model::{Batch, Document as _, Query, Stored};
 use duroxide::{Event, EventKind, build_child_instance_id};
 
 use super::documents::Durable;

@@ -5,8 +5,9 @@
 //! is written. `duroxide-cdb` has no schema versions; the gate keeps it out.
 
 use cdb_client::{ContainerClient, ErrorKind};
-use cdb_coordination::{Fenced, execute_proven};
-use cdb_model::{Batch, BatchError, Document as _, ETag, Stored, Timestamp};
+use cdb_coordination::lease::{Fenced, execute_proven};
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Document as _, ETag, Stored, Timestamp};
 
 use super::documents::Durable;
 use super::payload::KEYS;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_coordination::{Fenced, execute_fenced};
+use cdb_coordination::lease::{Fenced, execute_fenced};
 use tokio::time::timeout;
 
 use super::commit::commit_locked;

@@ -1,7 +1,8 @@
 //! Locks an instance for a change by an operator, outside of the queues.
 
-use cdb_coordination::Lockable as _;
-use cdb_model::{Batch, BatchError, Patch, Stored, Timestamp};
+use cdb_coordination::lease::Lockable as _;
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Patch, Stored, Timestamp};
 use duroxide::providers::WorkItem;
 
 use super::renew::LOST;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_client::ErrorKind;
-use cdb_coordination::Lockable;
+use cdb_coordination::lease::Lockable;
 use cdb_model::{Stored, Timestamp};
 use duroxide::providers::DispatcherCapabilityFilter;
 use tokio::time::Instant;

@@ -5,7 +5,7 @@
 //! duroxide fails such an instance: at once (`ConfigErrorKind::Nondeterminism`), or after
 //! `max_attempts` abandoned turns (duroxide 0.1.32, `process_orchestration_item`).
 
-use cdb_coordination::execute_fenced;
+use cdb_coordination::lease::execute_fenced;
 use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkItem};
 use duroxide::{
     AppErrorKind, ConfigErrorKind, ErrorDetails, Event, EventKind, build_child_instance_id,

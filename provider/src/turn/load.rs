@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Filter, Query, Stored, Timestamp, Unreadable};
+use cdb_model::query::Filter;
+use cdb_model::stored::Unreadable;
+use cdb_model::{Query, Stored, Timestamp};
 use tokio::time::Instant;
 
 use super::loaded::{Loaded, LoadedHistory};

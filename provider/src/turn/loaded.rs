@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cdb_coordination::Lockable as _;
+use cdb_coordination::lease::Lockable as _;
 use cdb_model::{Stored, Timestamp};
 use duroxide::Event;
 use tokio::time::Instant;

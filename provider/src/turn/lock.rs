@@ -104,7 +104,7 @@ pub(crate) async fn write(
 ) -> Result<Option<ETag>, cdb_client::Error> {
     let container = &store.container;
     if let Some(seen) = seen {
-        return cdb_coordination::lock(container, seen, &lock_patch(locked), token).await;
+        return cdb_coordination::lease::lock(container, seen, &lock_patch(locked), token).await;
     }
     let created = container.run(locked.create()).await;
     confirm(store, created.map(|new| new.etag), locked, token).await
@@ -157,7 +157,7 @@ async fn confirm(
     token: &str,
 ) -> Result<Option<ETag>, cdb_client::Error> {
     let (latest, key) = (store.container.latest_committed(), locked.key());
-    cdb_coordination::confirm_lock(written, token, latest.read(&key)).await
+    cdb_coordination::lease::confirm_lock(written, token, latest.read(&key)).await
 }
 
 /// Locks an instance of `duroxide-cdb` with another id format, and moves it to the id of this

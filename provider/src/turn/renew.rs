@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use cdb_coordination::{Kept, Lockable as _, keep};
+use cdb_coordination::lease::{Lockable as _, Renewed, keep};
 use cdb_model::{Patch, Timestamp};
 use futures::future::{Either, select};
 
@@ -96,9 +96,9 @@ pub(crate) async fn extend(services: &Services, turn: &mut Turn) -> Result<bool>
     }
     match turn.instance.stored() {
         Some(held) if turn.is_locked() => match keep(services.container(), &held, &patch).await? {
-            Kept::Written(etag) => turn.advance(instance, etag),
-            Kept::Held(stored) => turn.advance(stored.document, stored.etag),
-            Kept::Lost => return Ok(false),
+            Renewed::Written(etag) => turn.advance(instance, etag),
+            Renewed::Held(stored) => turn.advance(stored.document, stored.etag),
+            Renewed::Lost => return Ok(false),
         },
         seen => {
             let (store, token) = (&services.store, &turn.token);

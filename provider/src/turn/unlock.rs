@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use cdb_client::{BatchOutcome, ContainerClient};
-use cdb_coordination::{FencedWrite, Found};
-use cdb_model::{Batch, BatchError, Document as _, Patch};
+use cdb_client::ContainerClient;
+use cdb_client::write::BatchOutcome;
+use cdb_coordination::lease::{FencedWrite, Found};
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Document as _, Patch};
 
 use crate::error::{Error, Result};
 use crate::queue::instances::lock::{self, unlock_patch};

@@ -1,7 +1,7 @@
 //! The account and its gateway: regions, consistency, versions, clock.
 
-use cdb_client::RawTarget;
-use cdb_client::http::Method;
+use cdb_client::transport::http::Method;
+use cdb_client::write::RawTarget;
 
 use super::Answered;
 use crate::Answer;

@@ -1,8 +1,9 @@
 //! Atomic batches. Source: transactional-batch.md.
 
 use cdb_client::measure_charge;
+use cdb_model::document::Read;
 use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
-use cdb_model::{Batch, Document as _, Patch, Read};
+use cdb_model::{Batch, Document as _, Patch};
 use serde_json::json;
 
 use super::Answered;
@@ -79,7 +80,7 @@ pub(super) async fn read(check: &Check) -> Answered {
         let mut batch = Batch::<Checked>::new("batch");
         let at = batch.add(Read::new(&SampleKey::new("batch", name)))?;
         batch.add(Sample::new("batch", beside).create())?;
-        Ok::<_, cdb_model::BatchError>((batch, at))
+        Ok::<_, cdb_model::operation::BatchError>((batch, at))
     };
     let (found, at) = batch("known", "with-read")?;
     let outcome = container.execute(&found).await?;

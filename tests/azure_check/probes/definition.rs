@@ -1,7 +1,9 @@
 //! The container as a resource: its index, its definition, its version.
 
-use cdb_client::http::Method;
-use cdb_client::{ContainerClient, OnDifference, RawTarget};
+use cdb_client::ContainerClient;
+use cdb_client::database::OnDifference;
+use cdb_client::transport::http::Method;
+use cdb_client::write::RawTarget;
 use serde_json::{Map, Value};
 
 use super::Answered;

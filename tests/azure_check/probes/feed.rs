@@ -1,7 +1,7 @@
 //! The change feed. Source: change-feed-modes.md, "Latest version mode"; azure_data_cosmos 1.1.0-beta.1,
 //! `cosmos_change_feed.rs`.
 
-use cdb_client::{ChangeFeed, FeedStart};
+use cdb_client::feed::{ChangeFeed, FeedStart};
 use cdb_model::Document as _;
 
 use super::Answered;

@@ -1,8 +1,8 @@
 //! Ids, partition keys and numbers with unusual values. Source: concepts-limits.md, "Per-item
 //! limits": an id is any string without `/` and `\`.
 
-use cdb_client::RawTarget;
-use cdb_client::http::Method;
+use cdb_client::transport::http::Method;
+use cdb_client::write::RawTarget;
 use cdb_model::{Document as _, DocumentKey as _, Query};
 use serde_json::json;
 

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cdb_model::{Aggregate, BulkBatch, Document as _, DocumentKey as _, Query};
+use cdb_model::operation::BulkBatch;
+use cdb_model::query::aggregate::Aggregate;
+use cdb_model::{Document as _, DocumentKey as _, Query};
 
 use super::Answered;
 use crate::Answer;

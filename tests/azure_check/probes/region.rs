@@ -1,8 +1,9 @@
 //! Requests to another region, and of an Entra ID identity: asked on request.
 
 use cdb_client::Bootstrap;
-use cdb_client::http::Method;
-use cdb_client::{ContainerClient, RawTarget};
+use cdb_client::ContainerClient;
+use cdb_client::transport::http::Method;
+use cdb_client::write::RawTarget;
 use cdb_model::Document as _;
 use serde_json::json;
 

@@ -1,7 +1,8 @@
 //! Searches by words and vectors, if the account has them.
 
 use cdb_client::ContainerClient;
-use cdb_model::{Document as _, Hit, Query, Rank};
+use cdb_model::query::search::{Hit, Rank};
+use cdb_model::{Document as _, Query};
 
 use super::Answered;
 use crate::check::Check;

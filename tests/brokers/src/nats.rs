@@ -7,7 +7,7 @@ use async_nats::HeaderMap;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::{self, stream};
 use async_trait::async_trait;
-use cdb_coordination::Failed;
+use cdb_coordination::HandlerError;
 use cdb_work::{Broker, NewWork, WorkMessage};
 use futures::StreamExt as _;
 use tokio::sync::Mutex;
@@ -74,7 +74,7 @@ impl NatsBroker {
 impl Broker for NatsBroker {
     type Delivery = jetstream::Message;
 
-    async fn publish(&self, message: &WorkMessage) -> Result<(), Failed> {
+    async fn publish(&self, message: &WorkMessage) -> Result<(), HandlerError> {
         let mut headers = HeaderMap::new();
         for (name, value) in &message.context.headers {
             headers.insert(name.as_str(), value.as_str());
@@ -88,7 +88,7 @@ impl Broker for NatsBroker {
         Ok(())
     }
 
-    async fn receive(&self) -> Result<Option<(NewWork, jetstream::Message)>, Failed> {
+    async fn receive(&self) -> Result<Option<(NewWork, jetstream::Message)>, HandlerError> {
         let Some(received) = self.received.lock().await.next().await else {
             return Ok(None);
         };
@@ -98,16 +98,16 @@ impl Broker for NatsBroker {
             Some(headers.get(name)?.as_str().to_owned())
         };
         let (Some(stream), Some(id)) = (header(STREAM), header(MESSAGE)) else {
-            return Err(Failed::temporarily("a message has no header `cdb-stream`"));
+            return Err(HandlerError::temporarily("a message has no header `cdb-stream`"));
         };
         let body = String::from_utf8(message.payload.to_vec())?;
         let work = NewWork::inbox(stream, id).with_body(header(KIND).unwrap_or_default(), body);
         Ok(Some((work, message)))
     }
 
-    async fn acknowledge(&self, delivery: jetstream::Message) -> Result<(), Failed> {
+    async fn acknowledge(&self, delivery: jetstream::Message) -> Result<(), HandlerError> {
         let acknowledged = delivery.ack().await;
-        acknowledged.map_err(|error| Failed::temporarily(error.to_string()))
+        acknowledged.map_err(|error| HandlerError::temporarily(error.to_string()))
     }
 }
 
@@ -138,17 +138,17 @@ impl Fatal {
 impl Broker for Fatal {
     type Delivery = jetstream::Message;
 
-    async fn publish(&self, message: &WorkMessage) -> Result<(), Failed> {
+    async fn publish(&self, message: &WorkMessage) -> Result<(), HandlerError> {
         self.broker.publish(message).await?;
         self.count();
         Ok(())
     }
 
-    async fn receive(&self) -> Result<Option<(NewWork, jetstream::Message)>, Failed> {
+    async fn receive(&self) -> Result<Option<(NewWork, jetstream::Message)>, HandlerError> {
         self.broker.receive().await
     }
 
-    async fn acknowledge(&self, delivery: jetstream::Message) -> Result<(), Failed> {
+    async fn acknowledge(&self, delivery: jetstream::Message) -> Result<(), HandlerError> {
         self.count();
         self.broker.acknowledge(delivery).await
     }

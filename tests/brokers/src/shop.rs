@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{ContainerClient, CosmosClient, DatabaseClient, MasterKey};
-use cdb_coordination::{Failed, InMemoryLeaseProvider};
+use cdb_coordination::HandlerError;
+use cdb_coordination::membership::InMemoryLeaseProvider;
 use cdb_model::{Container, Document, Patch};
 use cdb_work::{
     Completed, Partitions, Work, WorkConfig, WorkContext, WorkCoordinator, WorkHandlers,
@@ -62,7 +63,7 @@ pub fn handlers() -> WorkHandlers {
         .on_failure(|failure| eprintln!("{}: {}", failure.message.message_id, failure.reason))
 }
 
-fn counted(work: &WorkContext) -> Result<Completed, Failed> {
+fn counted(work: &WorkContext) -> Result<Completed, HandlerError> {
     let message = work.message();
     let number: u64 = message.message_id.parse()?;
     let mut effects = work.effects::<Shop>();

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use cdb_client::{ContainerClient, Error};
 use cdb_model::{Container, Document, Patch, Query};
-use cdb_provider::coordination::{
-    Handled, Message, MessageDocument, Messaging, MessagingConfig, OutboxBatch, Received,
-    RetryPolicy,
-};
+use cdb_provider::coordination::messaging::{Handled, MessagingConfig};
+use cdb_provider::coordination::retry::RetryPolicy;
+use cdb_provider::coordination::{Message, MessageDocument, Messaging, OutboxBatch, Received};
 use cdb_provider::documents::Durable;
 use cdb_provider::{ActivityError, CosmosDBProvider, Effects, WithMessages};
 use duroxide::runtime::registry::ActivityRegistry;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::Usage;
+use cdb_client::throughput::Usage;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, MembershipConfig};
 use cdb_tests::Backend;
 use duroxide::providers::PruneOptions;

@@ -10,7 +10,7 @@ mod shared;
 
 use std::time::Duration;
 
-use cdb_client::Usage;
+use cdb_client::throughput::Usage;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::{Bootstrap, ConnectionString, ContainerClient, CosmosClient, MasterKey};
-use cdb_coordination::{
-    InMemoryLeaseProvider, Leases, Message, MessageDocument, Messaging, MessagingConfig, Received,
-};
+use cdb_coordination::membership::InMemoryLeaseProvider;
+use cdb_coordination::messaging::MessagingConfig;
+use cdb_coordination::{Leases, Message, MessageDocument, Messaging, Received};
 use cdb_emulator::Emulator;
-use cdb_provider::model::{Container, Document, Lease};
+use cdb_provider::model::operation::Lease;
+use cdb_provider::model::{Container, Document};
 use cdb_work::{FlushStrategy as _, NewWork, Work, WorkConfig, WorkCoordinator};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;

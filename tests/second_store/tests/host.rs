@@ -2,7 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient, FeedStart, MasterKey};
+use cdb_client::feed::FeedStart;
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_model::{Batch, Container, Document, Patch, Query};
 use cdb_second_store::{Host, KEY, Partitions};
 use serde::{Deserialize, Serialize};

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use cdb_chaos::{DATABASE, keep_trying};
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
-use cdb_coordination::{
-    Handled, Leases, Message, MessageDocument, Messaging, MessagingConfig, OutboxBatch,
-    OutboxError, Received, RetryPolicy,
-};
-use cdb_model::{Container, Document, Lease, Patch, QueriedIn, Query};
+use cdb_coordination::messaging::{Handled, MessagingConfig};
+use cdb_coordination::outbox::OutboxError;
+use cdb_coordination::retry::RetryPolicy;
+use cdb_coordination::{Leases, Message, MessageDocument, Messaging, OutboxBatch, Received};
+use cdb_model::operation::Lease;
+use cdb_model::query::QueriedIn;
+use cdb_model::{Container, Document, Patch, Query};
 use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};

@@ -12,7 +12,7 @@ use cdb_model::{Patch, Query, Timestamp};
 use cdb_provider::documents::{
     Durable, Instance, InstanceKey, OrchestratorItem, Text, dispatch_slot,
 };
-use cdb_provider::payload::{Encoded, PayloadCodec, PayloadError};
+use cdb_provider::payload::{EncodedPayload, PayloadCodec, PayloadError};
 use duroxide::Client;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -46,8 +46,8 @@ impl PayloadCodec for Codec {
         "simulation"
     }
 
-    fn encode(&self, payload: &str) -> Result<Option<Encoded>, PayloadError> {
-        let encoded = self.0.map(|key| Encoded {
+    fn encode(&self, payload: &str) -> Result<Option<EncodedPayload>, PayloadError> {
+        let encoded = self.0.map(|key| EncodedPayload {
             key: key.to_owned(),
             bytes: payload.as_bytes().to_vec(),
         });

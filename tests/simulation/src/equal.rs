@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use cdb_chaos::{DATABASE, keep_trying};
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
-use cdb_coordination::{Store, StoreError};
-use cdb_model::{Container, Document, QueriedIn, Query};
+use cdb_coordination::Store;
+use cdb_coordination::store::StoreError;
+use cdb_model::query::QueriedIn;
+use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};

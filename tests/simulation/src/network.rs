@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use cdb_chaos::CONTAINER;
-use cdb_client::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
+use cdb_client::transport::{Delivery, HttpRequest, HttpResponse, Transport, TransportError};
 use cdb_emulator::Emulator;
 use tokio::time::{Instant, sleep};
 

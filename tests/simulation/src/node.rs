@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_chaos::{CONTAINER, DATABASE, Documents, Ledger, keep_trying, messaging, transactional};
-use cdb_client::{
-    BootstrapConfig, ContainerClient, CosmosClient, MasterKey, OnDifference, Transport,
-};
+use cdb_client::database::{BootstrapConfig, OnDifference};
+use cdb_client::transport::Transport;
+use cdb_client::{ContainerClient, CosmosClient, MasterKey};
 use cdb_provider::record::{Recorded, Recorder};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, HandOver, MembershipConfig};
 use duroxide::providers::Provider;

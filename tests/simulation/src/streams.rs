@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use cdb_chaos::{DATABASE, keep_trying};
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
-use cdb_coordination::{Failed, InMemoryLeaseProvider, LeaseProvider, Membership};
+use cdb_coordination::membership::{InMemoryLeaseProvider, LeaseProvider};
+use cdb_coordination::{HandlerError, Membership};
 use cdb_model::{Container, Document, Patch, Query};
 use cdb_work::{
-    Completed, Delivery, NewWork, Partitions, RunConfig, Settlement, Work, WorkConfig, WorkContext,
-    WorkCoordinator, WorkError, WorkFailure, WorkHandlers, WorkMember, WorkMessage, WorkRun,
+    Completed, DeliveryReason, NewWork, Partitions, RunConfig, Settlement, Work, WorkConfig,
+    WorkContext, WorkCoordinator, WorkError, WorkFailure, WorkHandlers, WorkMember, WorkMessage,
+    WorkRun,
 };
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
@@ -109,10 +111,10 @@ impl Record {
     }
 
     /// Handles a message, with an effect that the store refuses out of order or a second time.
-    async fn handle(self, work: WorkContext) -> Result<Completed, Failed> {
+    async fn handle(self, work: WorkContext) -> Result<Completed, HandlerError> {
         let message = work.message();
         if message.stream.starts_with(HELD) {
-            return Err(Failed::permanently("no attempt can succeed"));
+            return Err(HandlerError::permanently("no attempt can succeed"));
         }
         let number: u64 = message.message_id.parse()?;
         self.note(&message.stream, number);
@@ -121,8 +123,8 @@ impl Record {
             sleep_until(until.min(Instant::now() + RENEWAL)).await;
             work.renew();
         }
-        if number.is_multiple_of(7) && work.delivery() == Delivery::New {
-            return Err(Failed::temporarily("the first attempt fails"));
+        if number.is_multiple_of(7) && work.delivery() == DeliveryReason::New {
+            return Err(HandlerError::temporarily("the first attempt fails"));
         }
         let patch = Patch::<Tally>::new()
             .set(Tally::LAST, number)

@@ -11,8 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cdb_chaos::{CONTAINER, DATABASE, Documents, keep_trying};
-use cdb_client::{Bootstrap, ContainerClient, PhysicalPartitionId};
-use cdb_model::{Query, Stored, Unreadable};
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_client::{Bootstrap, ContainerClient};
+use cdb_model::stored::Unreadable;
+use cdb_model::{Query, Stored};
 use cdb_provider::documents::{
     Durable, FIRST_DUE, Instance, InstanceKey, OrchestratorItem, OutboxIntent, WorkerItem,
 };

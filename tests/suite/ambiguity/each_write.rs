@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use cdb_client::{CosmosClient, MasterKey, RetryConfig};
+use cdb_client::retry::RetryConfig;
+use cdb_client::{CosmosClient, MasterKey};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::Durable;

@@ -14,7 +14,7 @@ const WRITES: [&str; 11] = [
     "container.patch_stored(",
     "container.replace_if_match(",
     "container.delete_stored(",
-    "cdb_coordination::lock(",
+    "cdb_coordination::lease::lock(",
     "keep(services.container,",
     "keep(&store.container,",
 ];

@@ -3,7 +3,10 @@
 
 use cdb_client::{Bootstrap, CosmosClient, DatabaseClient, MasterKey};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
-use cdb_model::{Container, ContainerDefinition, DecodeError, DefaultTtl, DocumentShape, Query};
+use cdb_model::container::{ContainerDefinition, DefaultTtl};
+use cdb_model::document::DecodeError;
+use cdb_model::shape::DocumentShape;
+use cdb_model::{Container, Query};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::{Durable, SCHEMA_PARTITION};
 use duroxide::providers::ProviderError;

@@ -30,7 +30,7 @@ const LAYERS: [(&str, &[&str]); 8] = [
         &[
             "lib",
             "database",
-            "client",
+            "account",
             "container",
             "retry",
             "regions",

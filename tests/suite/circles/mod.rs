@@ -3,6 +3,7 @@
 
 mod graph;
 mod layers;
+mod public_names;
 mod source;
 mod tokens;
 

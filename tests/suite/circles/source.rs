@@ -131,7 +131,7 @@ fn from_outside(path: &[String]) -> Path {
 }
 
 /// Collects the leaves of a `use` tree as path and name, and returns the tokens after the tree.
-fn leaves_of<'a, 'b>(
+pub(super) fn leaves_of<'a, 'b>(
     tree: &'b [&'a str],
     prefix: &Path,
     leaves: &mut Vec<(Path, String)>,
@@ -190,7 +190,7 @@ fn is_name(token: impl AsRef<str>) -> bool {
 }
 
 /// The tokens after the group in brackets at the start.
-fn after_group<'a, 'b>(tokens: &'b [&'a str]) -> &'b [&'a str] {
+pub(super) fn after_group<'a, 'b>(tokens: &'b [&'a str]) -> &'b [&'a str] {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate() {
         match *token {
@@ -206,7 +206,7 @@ fn after_group<'a, 'b>(tokens: &'b [&'a str]) -> &'b [&'a str] {
 }
 
 /// The tokens after an item, field, variant, statement or match arm.
-fn after_item<'a, 'b>(mut tokens: &'b [&'a str]) -> &'b [&'a str] {
+pub(super) fn after_item<'a, 'b>(mut tokens: &'b [&'a str]) -> &'b [&'a str] {
     let mut generics = 0;
     loop {
         tokens = match tokens {

@@ -6,13 +6,20 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{BatchOutcome, Bootstrap, ContainerChange, Error, FeedStart};
-use cdb_coordination::{
-    ChangeFeedState, Criteria, DeadLetters, Fenced, Leases, Message, MessageDocument, Messaging,
-    MessagingConfig, Retrying, Side, Store, execute_once, execute_proven, feed_parts,
-    feed_progress, reset_feed, versions_progress,
+use cdb_client::database::ContainerChange;
+use cdb_client::feed::FeedStart;
+use cdb_client::write::BatchOutcome;
+use cdb_client::{Bootstrap, Error};
+use cdb_coordination::change_feed::{
+    ChangeFeedState, feed_parts, feed_progress, reset_feed, versions_progress,
 };
-use cdb_model::{Batch, BulkBatch, Container, Document, Lease, Patch, Query, Timestamp};
+use cdb_coordination::lease::{Fenced, execute_once, execute_proven};
+use cdb_coordination::message::Side;
+use cdb_coordination::messaging::{MessagingConfig, Retrying};
+use cdb_coordination::store::Criteria;
+use cdb_coordination::{DeadLetters, Leases, Message, MessageDocument, Messaging, Store};
+use cdb_model::operation::{BulkBatch, Lease};
+use cdb_model::{Batch, Container, Document, Patch, Query, Timestamp};
 use cdb_work::{
     ContainerArchive, Lane, NewEvent, NewWork, Partitions, Settlement, WorkAdmin, WorkBatch,
     WorkConfig, WorkCoordinator, WorkError, WorkMessageKey,
@@ -278,7 +285,7 @@ pub(super) const CALLS: &[Call] = calls! {
     }
     "cdb-work", false: {
         "WorkCoordinator::open" => |w| async move {
-            let slots = Arc::new(cdb_coordination::InMemoryLeaseProvider::all());
+            let slots = Arc::new(cdb_coordination::membership::InMemoryLeaseProvider::all());
             let open = WorkCoordinator::open(w.work_container(), slots, work_config());
             open.await
         },
@@ -371,7 +378,7 @@ fn admin(world: &World) -> WorkAdmin {
 /// Leases a thing of this call's own.
 async fn lease(
     world: &World,
-) -> Result<cdb_coordination::LeaseGuard<Shop, Thing>, cdb_coordination::LeaseError> {
+) -> Result<cdb_coordination::lease::LeaseGuard<Shop, Thing>, cdb_coordination::LeaseError> {
     let new = fresh();
     world.shop.run(new.create()).await?;
     leases(world).acquire(&new.key()).await
@@ -414,7 +421,7 @@ pub(super) const LEFT_OUT: &[(&str, &str)] = &[
         "a form, a read and a batch, as `Messaging::commit`",
     ),
     ("Handlers::handle", "sends nothing"),
-    ("Handover::done", "sends nothing"),
+    ("PendingDelivery::done", "sends nothing"),
     ("LeaseGuard::release_with", "as `LeaseGuard::run`"),
     ("LeaseGuard::renew_if_due", "as `LeaseGuard::renew`"),
     ("Membership::leave", "has a timeout of its own"),

@@ -12,8 +12,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey, SimulatedTime};
-use cdb_coordination::{Fenced, InMemoryLeaseProvider, Messaging, Received};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
+use cdb_coordination::lease::Fenced;
+use cdb_coordination::membership::InMemoryLeaseProvider;
+use cdb_coordination::{Messaging, Received};
 use cdb_emulator::Emulator;
 use cdb_work::{Settlement, Work, WorkCoordinator};
 use futures::future::join_all;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use cdb_client::http::{HeaderMap, HeaderValue, Method};
-use cdb_client::{
+use cdb_client::transport::http::{HeaderMap, HeaderValue, Method};
+use cdb_client::transport::{
     Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
 use tokio::time::{Instant, sleep};

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use cdb_client::{CosmosClient, MasterKey};
-use cdb_provider::model::{BulkBatch, Container, Document};
+use cdb_provider::model::operation::BulkBatch;
+use cdb_provider::model::{Container, Document};
 use duroxide::providers::{Provider, ProviderAdmin, WorkItem};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

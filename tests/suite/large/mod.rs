@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::{Chunk, Durable, NEVER, OrchestratorItem, Spill, WorkerItem};
-use cdb_provider::model::{Filter, Query};
+use cdb_provider::model::Query;
+use cdb_provider::model::query::Filter;
 use cdb_tests::Backend;
 use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, PruneOptions, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
@@ -241,7 +242,8 @@ fn everything_at_once(instance: &str, count: u64) -> Left {
 
 async fn count<D>(provider: &CosmosDBProvider) -> u64
 where
-    D: cdb_provider::model::MemberOf<Durable> + cdb_provider::model::QueriedIn<Durable>,
+    D: cdb_provider::model::container::MemberOf<Durable>
+        + cdb_provider::model::query::QueriedIn<Durable>,
 {
     let counted = provider
         .container()

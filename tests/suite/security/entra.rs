@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use azure_core::credentials::{AccessToken, TokenCredential, TokenRequestOptions};
 use azure_core::time::OffsetDateTime;
 use cdb_emulator::{DataRole, Emulator};
-use cdb_provider::client::EntraId;
+use cdb_provider::client::credential::EntraId;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::providers::{Provider, ProviderAdmin};
 

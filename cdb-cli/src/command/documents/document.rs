@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cdb_model::AnyPartitionKey;
+use cdb_model::value::AnyPartitionKey;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -5,7 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-use cdb_client::{ContainerClient, FeedCursor, FeedStart};
+use cdb_client::ContainerClient;
+use cdb_client::feed::{FeedCursor, FeedStart};
 use cdb_provider::documents::Durable;
 use clap::Args;
 use serde::{Deserialize, Serialize};

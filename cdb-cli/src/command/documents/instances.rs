@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::Write as _;
 use std::path::Path;
 
-use cdb_model::RawSql;
+use cdb_model::query::statement::RawSql;
 use duroxide::providers::ProviderAdmin as _;
 use serde_json::value::RawValue;
 

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cdb_client::FeedCursor;
+use cdb_client::feed::FeedCursor;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use cdb_client::Continuation;
+use cdb_client::query::Continuation;
 use cdb_provider::documents::Status;
 use clap::Args;
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
-use cdb_client::Continuation;
+use cdb_client::query::Continuation;
 use cdb_model::Timestamp;
 use cdb_provider::documents::Status;
 use cdb_provider::replay::{DifferenceKind, Export, Recording, Replay};

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 use std::time::Duration;
 
-use cdb_client::Continuation;
-use cdb_model::{Criterion, Operator, SortCriterion, Timestamp};
+use cdb_client::query::Continuation;
+use cdb_model::Timestamp;
+use cdb_model::query::{Criterion, Operator, SortCriterion};
 use cdb_provider::documents::Status;
 use clap::{Args, ValueEnum};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! `cdb inbox`: lists the messages between partitions whose handlers fail, with their errors.
 
-use cdb_client::Continuation;
+use cdb_client::query::Continuation;
 use clap::Args;
 
 use crate::connection::Connection;

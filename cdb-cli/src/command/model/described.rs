@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use cdb_model::{ComputedProperty, Direction, DocumentShape, FieldIndexing, IdSegment};
+use cdb_model::policy::ComputedProperty;
+use cdb_model::shape::{Direction, DocumentShape, FieldIndexing, IdSegment};
 use serde::Serialize;
 
 use crate::model::Model;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 
-use cdb_model::ComputedProperty;
+use cdb_model::policy::ComputedProperty;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 

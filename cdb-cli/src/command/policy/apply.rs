@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use cdb_client::{ContainerChange, DatabaseClient, ErrorKind};
-use cdb_model::IndexingPolicy;
+use cdb_client::database::ContainerChange;
+use cdb_client::{DatabaseClient, ErrorKind};
+use cdb_model::policy::IndexingPolicy;
 use clap::Args;
 
 use super::comparison::Comparison;

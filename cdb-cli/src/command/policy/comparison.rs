@@ -3,8 +3,9 @@
 use std::fmt;
 use std::path::Path;
 
-use cdb_client::{DatabaseClient, Difference};
-use cdb_model::{IndexingPolicy, PolicyDifference};
+use cdb_client::DatabaseClient;
+use cdb_client::database::Difference;
+use cdb_model::policy::{IndexingPolicy, PolicyDifference};
 use serde::Serialize;
 
 use super::removal::Removal;

@@ -4,7 +4,8 @@
 use std::fmt;
 
 use cdb_client::{DatabaseClient, Error};
-use cdb_model::{IndexingPolicy, PolicyDifference, RawSql};
+use cdb_model::policy::{IndexingPolicy, PolicyDifference};
+use cdb_model::query::statement::RawSql;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use cdb_model::{Criterion, Direction, Operator, SortCriterion, compare_values};
+use cdb_model::query::{Criterion, Operator, SortCriterion, compare_values};
+use cdb_model::shape::Direction;
 use cdb_provider::documents::AttributeValue;
 use serde_json::Value;
 

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::fmt;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Fetch, Query, Queryable, Stored, Timestamp};
+use cdb_model::query::Queryable;
+use cdb_model::query::statement::Fetch;
+use cdb_model::{Query, Stored, Timestamp};
 use cdb_provider::documents::{
     Durable, Execution, Instance, KeyValue, KeyValueDelta, NEVER, OperatorAction, OrchestratorItem,
     OutboxIntent, Session, Status, WorkerItem,

@@ -5,7 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Filter, Query, Timestamp};
+use cdb_model::query::Filter;
+use cdb_model::{Query, Timestamp};
 use cdb_provider::documents::{Durable, Instance, Status};
 use futures::{StreamExt as _, TryStreamExt as _, stream, try_join};
 use serde::{Deserialize, Serialize};

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cdb_client::Continuation;
-use cdb_model::{
-    CompositeIndexPath, Criterion, Explain, Filter, IndexingPolicy, Order, Query, SortCriterion,
-    Timestamp,
-};
+use cdb_client::query::Continuation;
+use cdb_model::policy::{CompositeIndexPath, IndexingPolicy};
+use cdb_model::query::{Criterion, Explain, Filter, Order, SortCriterion};
+use cdb_model::{Query, Timestamp};
 use cdb_provider::documents::{
     AttributeValue, Durable, Hold, Instance, InstanceKey, OperatorAction, Status,
 };

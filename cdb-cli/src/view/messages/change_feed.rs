@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use cdb_model::Timestamp;
-use cdb_provider::coordination::FeedPart;
+use cdb_provider::coordination::change_feed::FeedPart;
 use serde::Serialize;
 
 use super::retrying::next_attempt;

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use cdb_model::Timestamp;
-use cdb_provider::coordination::{Attempt, DeadLetter, Side};
+use cdb_provider::coordination::message::Side;
+use cdb_provider::coordination::messaging::DeadLetter;
+use cdb_provider::coordination::retry::Attempt;
 use cdb_provider::documents::OutboxIntent;
 use serde::Serialize;
 

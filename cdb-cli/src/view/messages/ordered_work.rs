@@ -4,7 +4,8 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use cdb_client::{Continuation, Page};
+use cdb_client::Page;
+use cdb_client::query::Continuation;
 use cdb_model::{Document as _, DocumentKey as _, Timestamp};
 use cdb_work::{Lane, WorkAdmin, WorkCounts, WorkMessage, WorkMessageKey};
 use serde::Serialize;

@@ -4,9 +4,10 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use cdb_client::{Continuation, Page};
+use cdb_client::Page;
+use cdb_client::query::Continuation;
 use cdb_model::{Query, Timestamp};
-use cdb_provider::coordination::Side;
+use cdb_provider::coordination::message::Side;
 use cdb_provider::documents::{NEVER, OutboxIntent};
 use serde::Serialize;
 

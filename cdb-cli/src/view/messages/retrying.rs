@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use cdb_client::Continuation;
+use cdb_client::query::Continuation;
 use cdb_model::Timestamp;
-use cdb_provider::coordination::{RetryingMessage, Side};
+use cdb_provider::coordination::message::Side;
+use cdb_provider::coordination::messaging::RetryingMessage;
 use serde::Serialize;
 
 use crate::container::Holdings;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use cdb_provider::coordination::Side;
+use cdb_provider::coordination::message::Side;
 use cdb_work::WorkCounts;
 use futures::try_join;
 use serde::Serialize;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
-use cdb_provider::coordination::{MemberRecord, MembershipConfig, SlotSet};
+use cdb_provider::coordination::membership::{MemberRecord, MembershipConfig, SlotSet};
 use cdb_provider::documents::{Durable, Member};
 use serde::Serialize;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cdb_client::ContainerClient;
 use cdb_model::{Query, Timestamp};
-use cdb_provider::coordination::{MemberRecord, MembershipConfig};
+use cdb_provider::coordination::membership::{MemberRecord, MembershipConfig};
 use cdb_provider::documents::{Durable, Member, WorkerItem};
 use serde::Serialize;
 

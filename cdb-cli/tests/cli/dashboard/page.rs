@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use cdb_client::ContainerClient;
-use cdb_model::{BulkBatch, Document as _};
+use cdb_model::Document as _;
+use cdb_model::operation::BulkBatch;
 use cdb_provider::documents::{Durable, Instance, Status};
 use serde_json::json;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use cdb_client::ContainerClient;
 use cdb_emulator::{Effect, Fault};
 use cdb_model::{Document as _, Patch, Query};
-use cdb_provider::coordination::{MemberDocument as _, MemberRecord, MembershipConfig};
+use cdb_provider::coordination::membership::{MemberDocument as _, MemberRecord, MembershipConfig};
 use cdb_provider::documents::{
     Durable, FIRST_DUE, Instance, IntentItem, IntentQueue, Member, OrchestratorItem, OutboxIntent,
     Status, WorkerItem,

@@ -8,9 +8,13 @@ use std::time::Duration;
 use cdb_cli::{Cli, Exit};
 use cdb_client::{Bootstrap, ContainerClient};
 use cdb_model::{Container, Document};
+use cdb_provider::coordination::change_feed::{ChangeFeedState, ChangeProcessorConfig, feed_parts};
+use cdb_provider::coordination::membership::InMemoryLeaseProvider;
+use cdb_provider::coordination::message::Side;
+use cdb_provider::coordination::messaging::MessagingConfig;
+use cdb_provider::coordination::retry::RetryPolicy;
 use cdb_provider::coordination::{
-    ChangeFeedState, ChangeProcessor, ChangeProcessorConfig, Failed, InMemoryLeaseProvider,
-    Message, MessageDocument, Messaging, MessagingConfig, Received, RetryPolicy, Side, feed_parts,
+    ChangeProcessor, HandlerError, Message, MessageDocument, Messaging, Received,
 };
 use cdb_provider::documents::Durable;
 use cdb_work::{NewWork, Work, WorkConfig, WorkCoordinator};
@@ -63,7 +67,7 @@ pub(crate) async fn failing<C: Container>(
     is_fixed: Arc<AtomicBool>,
 ) -> Messaging<C>
 where
-    MessageDocument<C>: cdb_model::MemberOf<C>,
+    MessageDocument<C>: cdb_model::container::MemberOf<C>,
 {
     let config = MessagingConfig::default().with_retry(retry());
     let messaging = Messaging::builder(container).config(config);
@@ -73,7 +77,7 @@ where
             if is_fixed {
                 return Ok(batch);
             }
-            Err(Failed::temporarily("no parcel for the note"))
+            Err(HandlerError::temporarily("no parcel for the note"))
         }
     });
     let messaging = messaging.start().expect("the durations fit");
@@ -86,7 +90,7 @@ where
 
 async fn until_retrying<C: Container>(messaging: &Messaging<C>, count: u64)
 where
-    MessageDocument<C>: cdb_model::MemberOf<C>,
+    MessageDocument<C>: cdb_model::container::MemberOf<C>,
 {
     let retrying = messaging.retrying();
     while retrying.count(Side::Inbox).await.expect("a count") != count {}

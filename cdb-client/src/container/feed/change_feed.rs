@@ -20,7 +20,7 @@ use crate::container::context::ContainerContext;
 use crate::container::feed::cursor::{FeedCursor, FeedStart, RangeCursor};
 use crate::container::feed::row::{ChangeRow, FeedRow, VersionRow};
 use crate::container::handle::ContainerClient;
-use crate::error::{Error, OperationKind, Result};
+use crate::error::{Error, RequestKind, Result};
 use crate::partitions::{EpkPart, SessionScope};
 use crate::protocol::{Request, header};
 
@@ -29,7 +29,8 @@ use crate::protocol::{Request, header};
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_client::{ContainerClient, FeedCursor, FeedStart};
+/// use cdb_client::ContainerClient;
+/// use cdb_client::feed::{FeedCursor, FeedStart};
 /// use shop::Shop;
 ///
 /// /// Prints all changes since `cursor`. The caller stores the returned cursor for the next run.
@@ -90,7 +91,7 @@ impl<C: Container> ContainerClient<C> {
     ///
     /// ```
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-    /// use cdb_client::{Change, ChangeFeed, VersionRow};
+    /// use cdb_client::feed::{Change, ChangeFeed, VersionRow};
     /// use cdb_model::DocumentKey;
     /// use shop::{OrderKey, Shop};
     ///
@@ -320,7 +321,7 @@ impl RangeCursor {
         etag: Option<&str>,
     ) -> Result<Request> {
         let mut request = Request::new(
-            OperationKind::ChangeFeed,
+            RequestKind::ChangeFeed,
             Method::GET,
             context.resource.items(),
         )

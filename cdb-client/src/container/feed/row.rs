@@ -3,10 +3,10 @@
 //! The form of [`VersionRow`]: "Change feed modes, parse the response object", Azure Cosmos DB for
 //! NoSQL.
 
-use cdb_model::{
-    Container, DecodeError, PartitionKey, PartitionKeyValue, Stored, Timestamp, Unreadable,
-    decode_any,
-};
+use cdb_model::document::DecodeError;
+use cdb_model::stored::{Unreadable, decode_any};
+use cdb_model::value::PartitionKeyValue;
+use cdb_model::{Container, PartitionKey, Stored, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

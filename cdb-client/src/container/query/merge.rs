@@ -5,7 +5,8 @@
 //! `DefaultDocumentQueryExecutionContext.ExecuteOnceAsync`). So the client queries the ranges itself,
 //! concurrently. It reads ahead only as much as the order requires.
 
-use cdb_model::{Groups, RowForm, Statement};
+use cdb_model::query::aggregate::Groups;
+use cdb_model::query::statement::{RowForm, Statement};
 use futures::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

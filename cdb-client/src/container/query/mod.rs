@@ -1,7 +1,7 @@
 //! Queries of one partition or several: their targets, pages and merged rows; and searches.
 
 mod merge;
-mod page;
+pub(crate) mod page;
 mod reach;
 mod read_many;
 mod row;
@@ -9,5 +9,5 @@ mod run;
 mod search;
 mod source;
 
-pub use page::{Continuation, Page};
+pub use page::Continuation;
 pub use run::{AvailableRows, Pages, QueryRun};

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use cdb_model::{Scope, Statement};
+use cdb_model::query::statement::{Scope, Statement};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::partitions::PhysicalPartitionId;
 
 /// One page of a query, and the position of the next page. See
-/// [`QueryRun::page`](crate::QueryRun::page).
+/// [`QueryRun::page`](crate::query::QueryRun::page).
 #[derive(Clone, Debug)]
 pub struct Page<Row> {
     /// The rows, in order.
@@ -113,7 +113,7 @@ impl FromStr for Continuation {
 
 #[cfg(test)]
 mod tests {
-    use cdb_model::RowForm;
+    use cdb_model::query::statement::RowForm;
 
     use super::*;
 

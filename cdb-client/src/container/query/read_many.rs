@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use cdb_model::{
-    Container, Document as _, ItemId, KeyLookup, KnownPartition, MemberOf, PartitionKey, Stored,
-    Target, decode,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::KnownPartition;
+use cdb_model::operation::Target;
+use cdb_model::query::statement::KeyLookup;
+use cdb_model::stored::decode;
+use cdb_model::value::ItemId;
+use cdb_model::{Container, Document as _, PartitionKey, Stored};
 use futures::future::try_join_all;
 
 use crate::container::handle::ContainerClient;

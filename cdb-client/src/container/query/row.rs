@@ -4,7 +4,9 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use cdb_model::{Direction, RowForm, SortKey, compare_values};
+use cdb_model::query::compare_values;
+use cdb_model::query::statement::{RowForm, SortKey};
+use cdb_model::shape::Direction;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;

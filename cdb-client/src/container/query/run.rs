@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use cdb_model::{
-    Container, Explain, Explanation, Fetch, RowByRow, RowForm, Scope, SingleRow, Statement,
-};
+use cdb_model::Container;
+use cdb_model::query::statement::{Fetch, RowByRow, RowForm, Scope, SingleRow, Statement};
+use cdb_model::query::{Explain, Explanation};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde_json::value::RawValue;
@@ -82,7 +82,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         self
     }
 
-    /// Returns a document that does not match its type as an [`Unreadable`](cdb_model::Unreadable)
+    /// Returns a document that does not match its type as an [`Unreadable`](cdb_model::stored::Unreadable)
     /// row, instead of failing the query.
     pub fn row_by_row(self) -> QueryRun<'a, C, RowByRow<Q>> {
         QueryRun {

@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use cdb_model::{Parameter, PartitionKey, Statement};
+use cdb_model::PartitionKey;
+use cdb_model::query::statement::{Parameter, Statement};
 use serde::{Deserialize, Serialize};
 
 use crate::container::context::ContainerContext;
 use crate::container::query::row::{Row, RowReader};
-use crate::error::{Error, OperationKind, Result};
+use crate::error::{Error, RequestKind, Result};
 use crate::partitions::{EpkPart, PhysicalPartitionId, SessionScope};
 use crate::protocol::{Request, header};
 
@@ -205,7 +206,7 @@ impl Source {
     ) -> Result<Request> {
         let most = u32::try_from(most).unwrap_or(u32::MAX);
         let mut request = context
-            .items_request(OperationKind::Query, QUERY, query.body.clone())
+            .items_request(RequestKind::Query, QUERY, query.body.clone())
             .header(header::IS_QUERY, "True");
         request = match &self.target {
             Target::Partition(key) => request.in_partition(key)?.session(context.session_of(key)),

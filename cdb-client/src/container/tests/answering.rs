@@ -7,7 +7,7 @@ use http::Method;
 use tokio::time::Instant;
 
 use super::fixture::{fixture, two_ranges};
-use crate::error::OperationKind;
+use crate::error::RequestKind;
 use crate::protocol::Request;
 use crate::transport::{Script, Step};
 
@@ -22,11 +22,7 @@ async fn work_is_left_when_its_write_has_no_answer_although_reads_are_answered()
     container.physical_partitions().await.unwrap();
     let key = PartitionKey::from("a");
     let context = &container.context;
-    let request = Request::new(
-        OperationKind::Create,
-        Method::POST,
-        context.resource.items(),
-    );
+    let request = Request::new(RequestKind::Create, Method::POST, context.resource.items());
     let request = request.in_partition(&key).unwrap();
     let begun = Instant::now();
     let left = container

@@ -8,9 +8,11 @@ use tokio::time::{Instant, timeout};
 
 use super::fixture::{Fixture, KEY, fixture, numbers, ordered, two_ranges};
 use super::shop::{Profile, Shop, profile, shop};
-use crate::client::CosmosClientBuilder;
+use crate::account::CosmosClientBuilder;
 use crate::container::ContainerClient;
-use crate::{BackgroundConfig, CosmosClient, MasterKey, Script, Step};
+use crate::throughput::BackgroundConfig;
+use crate::transport::{Script, Step};
+use crate::{CosmosClient, MasterKey};
 
 const PRIORITY: &str = "x-ms-cosmos-priority-level";
 const BUCKET: &str = "x-ms-cosmos-throughput-bucket";

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use cdb_model::document::Read;
 use cdb_model::limits::MAX_DOCUMENT_BYTES;
-use cdb_model::{Batch, BulkBatch, Document as _, ETag, Read};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Batch, Document as _, ETag};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::fixture::{listing, one_range};
 use super::shop::{Order, Profile, Shop, order, profile, shop};
 use crate::error::ErrorKind;
-use crate::throughput::measure_charge;
+use crate::measure_charge;
 use crate::transport::{Delivery, Script, Step};
 
 fn results(codes: &[u16]) -> Step {
@@ -160,7 +162,7 @@ fn bulk() -> BulkBatch<Shop> {
     bulk
 }
 
-fn codes(results: Vec<crate::Result<crate::OperationResult>>) -> Vec<u16> {
+fn codes(results: Vec<crate::Result<crate::write::OperationResult>>) -> Vec<u16> {
     results
         .into_iter()
         .map(|result| match result {

@@ -4,7 +4,7 @@ use cdb_model::{PartitionKey, Stored};
 use serde_json::json;
 
 use super::fixture::{Fixture, fixture, listing, one_range, page, two_ranges};
-use crate::container::{Change, FeedCursor, FeedStart, VersionRow};
+use crate::container::feed::{Change, FeedCursor, FeedStart, VersionRow};
 use crate::error::ErrorKind;
 use crate::transport::{Script, Step};
 

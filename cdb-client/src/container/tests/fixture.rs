@@ -1,12 +1,13 @@
 //! A container without document types, and answers of a service for it.
 
-use cdb_model::{
-    Container, DecodeError, DefaultTtl, Direction, DocumentShape, Fetch, RowForm, Scope, SortKey,
-    Statement, ValueError,
-};
+use cdb_model::Container;
+use cdb_model::container::DefaultTtl;
+use cdb_model::document::DecodeError;
+use cdb_model::query::statement::{Fetch, RowForm, Scope, SortKey, Statement, ValueError};
+use cdb_model::shape::{Direction, DocumentShape};
 use serde_json::{Value, json};
 
-use crate::client::CosmosClient;
+use crate::account::CosmosClient;
 use crate::container::ContainerClient;
 use crate::credential::MasterKey;
 use crate::transport::{Script, Step};

@@ -10,9 +10,11 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep_until};
 
 use super::shop::{Order, Profile, Shop, order, profile};
+use crate::Bootstrap;
 use crate::container::ContainerClient;
-use crate::database::Bootstrap;
-use crate::{BackgroundConfig, CosmosClient, MasterKey, SimulatedTime};
+use crate::throughput::BackgroundConfig;
+use crate::transport::SimulatedTime;
+use crate::{CosmosClient, MasterKey};
 
 /// RU/s of the container.
 const THROUGHPUT: u32 = 400;

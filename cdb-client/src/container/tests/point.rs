@@ -6,7 +6,7 @@ use serde_json::json;
 use super::fixture::{listing, one_range};
 use super::shop::{Order, Profile, order, profile, shop};
 use crate::error::{Error, ErrorKind};
-use crate::throughput::measure_charge;
+use crate::measure_charge;
 use crate::transport::{Delivery, Script, Step};
 
 const ITEMS: &str = "https://account.documents.azure.com/dbs/db/colls/c/docs";

@@ -1,6 +1,7 @@
 //! Queries of a prefix of a hierarchical partition key.
 
-use cdb_model::{AnyPartitionKey, Batch, Container, Document, PartitionKey, Patch, Query};
+use cdb_model::value::AnyPartitionKey;
+use cdb_model::{Batch, Container, Document, PartitionKey, Patch, Query};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

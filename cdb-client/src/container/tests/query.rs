@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use cdb_model::{
-    AggregateKind, DecodeError, Fetch, PartitionKey, RowForm, Scope, Statement, ValueError,
-};
+use cdb_model::PartitionKey;
+use cdb_model::document::DecodeError;
+use cdb_model::query::aggregate::AggregateKind;
+use cdb_model::query::statement::{Fetch, RowForm, Scope, Statement, ValueError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::fixture::{
     Ask, Fixture, continued, fixture, listing, n_of, numbers, one_range, ordered, page, two_ranges,
 };
-use crate::error::{ErrorKind, OperationKind};
+use crate::error::{ErrorKind, RequestKind};
 use crate::transport::{Script, Step};
 
 fn queried_ranges(script: &Script) -> Vec<String> {
@@ -180,7 +181,7 @@ async fn ranges_are_listed_once_and_queried_with_their_own_session_token() {
     assert_eq!(
         container
             .usage()
-            .of(OperationKind::ReadPhysicalPartitions)
+            .of(RequestKind::ReadPhysicalPartitions)
             .requests,
         1
     );

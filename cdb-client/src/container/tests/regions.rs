@@ -10,7 +10,7 @@ use cdb_model::Document as _;
 use tokio::time::{Instant, sleep};
 
 use super::shop::{Profile, Shop, profile};
-use crate::client::CosmosClient;
+use crate::account::CosmosClient;
 use crate::container::ContainerClient;
 use crate::credential::MasterKey;
 use crate::database::BootstrapConfig;

@@ -8,7 +8,7 @@ use cdb_model::Document as _;
 use serde_json::{Value, json};
 
 use super::shop::{Profile, Shop, profile, shop};
-use crate::client::CosmosClient;
+use crate::account::CosmosClient;
 use crate::container::ContainerClient;
 use crate::credential::MasterKey;
 use crate::error::Error;

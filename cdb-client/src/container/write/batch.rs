@@ -2,10 +2,12 @@
 
 use std::marker::PhantomData;
 
-use cdb_model::{Batch, BatchOperation, Container, ETag, MemberOf, OperationIndex, Stored};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::{BatchOperation, OperationIndex};
+use cdb_model::{Batch, Container, ETag, Stored};
 
 use crate::container::handle::ContainerClient;
-use crate::error::{Error, OperationKind, Result, Taken};
+use crate::error::{Error, RequestKind, Result, Taken};
 use crate::protocol::{JSON, OperationResult, Repeat, Request, header};
 
 /// The results of a batch that was executed.
@@ -65,7 +67,7 @@ impl<C: Container> ContainerClient<C> {
         let body = serde_json::to_vec(&*operations).map_err(Error::encode)?;
         let request = self
             .context
-            .items_request(OperationKind::Batch, JSON, body.into())
+            .items_request(RequestKind::Batch, JSON, body.into())
             .header(header::IS_BATCH, "True")
             // The default of this header is not documented.
             .header(header::BATCH_ATOMIC, "True")

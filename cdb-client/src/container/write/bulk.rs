@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
-use cdb_model::{BatchOperation, BulkBatch, Container, PartitionKey, PreparedOperation};
+use cdb_model::operation::{BatchOperation, BulkBatch, PreparedOperation};
+use cdb_model::{Container, PartitionKey};
 use futures::future::join_all;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -19,7 +20,7 @@ use tokio::time::Instant;
 use crate::container::context::ContainerContext;
 use crate::container::handle::ContainerClient;
 use crate::container::write::batch::repeat_of;
-use crate::error::{CallDetails, Error, ErrorKind, OperationKind, Result, Status};
+use crate::error::{CallDetails, Error, ErrorKind, RequestKind, ResponseStatus, Result};
 use crate::partitions::{PhysicalPartitionId, RangeMap};
 use crate::protocol::{Accepted, JSON, OperationResult, Outcome, Request, header};
 use crate::retry::{Tries, Verdict, time_left, verdict};
@@ -185,7 +186,7 @@ impl ContainerContext {
         body.push(b']');
         let of = |&index: &usize| &sending.operations[index].operation;
         let request = self
-            .items_request(OperationKind::Bulk, JSON, body.into())
+            .items_request(RequestKind::Bulk, JSON, body.into())
             .header(header::IS_BATCH, "True")
             .header(header::BATCH_ATOMIC, "False")
             .header(header::BATCH_CONTINUE_ON_ERROR, "True")
@@ -266,7 +267,7 @@ impl ContainerContext {
             Some(_) => error,
             // The deadline has passed. The request may still be executed.
             None => error.with_call(CallDetails {
-                operation: OperationKind::Bulk,
+                operation: RequestKind::Bulk,
                 resource: self.resource.link.clone(),
                 status: None,
                 activity_id: String::new(),
@@ -378,7 +379,7 @@ fn judge(
     let verdict = verdict(repeat, Tries::default(), outcome);
     // The other operations leave room in the next answer (dotnet, `BulkExecutionRetryPolicy`). No
     // source says whether this one was executed.
-    let is_too_long = status == Status::BULK_ANSWER_TOO_LONG;
+    let is_too_long = status == ResponseStatus::BULK_ANSWER_TOO_LONG;
     let retry = is_too_long || matches!(verdict, Verdict::RetryAfter(_) | Verdict::RetrySlowly);
     let result = if verdict == Verdict::Accept {
         Ok(result)

@@ -7,7 +7,8 @@
 //! violation.". Data Factory's page of errors has the same text for documents with the same id, which
 //! violate both. So the id decides: a document that exists proves that its id is taken.
 
-use cdb_model::{Container, ItemId, PartitionKey};
+use cdb_model::value::ItemId;
+use cdb_model::{Container, PartitionKey};
 
 use crate::container::handle::ContainerClient;
 use crate::error::{Error, ErrorKind, Taken};

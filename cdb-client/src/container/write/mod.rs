@@ -7,5 +7,10 @@ mod single;
 mod soft_delete;
 mod update;
 
+pub use super::migrate::{Migration, MigrationStep};
+pub use super::point::Written;
+#[cfg(any(test, feature = "test-support"))]
+pub use super::raw::RawTarget;
+pub use crate::protocol::OperationResult;
 pub use batch::BatchOutcome;
 pub use single::{FromExecuted, SingleOperation};

@@ -1,17 +1,17 @@
 //! One operation in one request.
 
 use bytes::Bytes;
-use cdb_model::{
-    Address, AnyPartitionKey, BatchOperation, Container, Create, Delete, Document, ETag, ItemId,
-    KnownPartition, MemberOf, Operation, PartitionKey, Patch, PreparedOperation, Replace, Stored,
-    Upsert,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::{Create, Delete, DocumentAddress, KnownPartition, Replace, Upsert};
+use cdb_model::operation::{BatchOperation, Operation, PreparedOperation};
+use cdb_model::value::{AnyPartitionKey, ItemId};
+use cdb_model::{Container, Document, ETag, PartitionKey, Patch, Stored};
 use http::Method;
 use serde_json::value::RawValue;
 
 use crate::container::handle::ContainerClient;
 use crate::container::point::{Written, stored_in};
-use crate::error::{Error, OperationKind, Result};
+use crate::error::{Error, RequestKind, Result};
 use crate::protocol::{Accepted, JSON, Repeat, Request, header};
 
 /// Spelled as in Microsoft's documentation.
@@ -35,7 +35,7 @@ impl<D: Document> SingleOperation for Replace<D> {
     type Answer = Written;
 }
 
-impl<D: Document, P: KnownPartition> SingleOperation for Patch<D, Address<D, P>> {
+impl<D: Document, P: KnownPartition> SingleOperation for Patch<D, DocumentAddress<D, P>> {
     type Answer = Written;
 }
 
@@ -122,7 +122,10 @@ impl<C: Container> ContainerClient<C> {
     ///
     /// # Errors
     /// As [`run`](Self::run). Also when the document is not a `D`; it is patched then.
-    pub async fn patch_and_read<D, P>(&self, patch: Patch<D, Address<D, P>>) -> Result<Stored<D>>
+    pub async fn patch_and_read<D, P>(
+        &self,
+        patch: Patch<D, DocumentAddress<D, P>>,
+    ) -> Result<Stored<D>>
     where
         D: MemberOf<C>,
         P: KnownPartition,
@@ -161,7 +164,7 @@ impl<C: Container> ContainerClient<C> {
         let body = Bytes::copy_from_slice(json.as_bytes());
         let request = self
             .context
-            .items_request(OperationKind::Upsert, JSON, body)
+            .items_request(RequestKind::Upsert, JSON, body)
             .header(header::PREFER, "return=minimal")
             .header(header::IS_UPSERT, "True")
             .repeat(Repeat::Always)
@@ -171,13 +174,13 @@ impl<C: Container> ContainerClient<C> {
 
     async fn send_write(&self, id: &ItemId, request: Request) -> Result<Option<Accepted>> {
         // A second deletion finds nothing, and that is the result of the first.
-        let may_be_gone = request.kind == OperationKind::Delete && request.repeat == Repeat::Always;
+        let may_be_gone = request.kind == RequestKind::Delete && request.repeat == Repeat::Always;
         let error = match self.context.send(&request).await {
             Err(error) if may_be_gone && error.is_missing_after_doubt() => return Ok(None),
             Err(error) => error,
             sent => return sent.map(Some),
         };
-        let is_create = request.kind == OperationKind::Create;
+        let is_create = request.kind == RequestKind::Create;
         Err(match &request.partition {
             Some(partition) => self.with_conflict(error, partition, id, is_create).await,
             None => error,
@@ -216,13 +219,13 @@ impl<C: Container> ContainerClient<C> {
     ) -> Result<Request> {
         let request = match operation {
             BatchOperation::Create { resource_body } => {
-                self.document_request(OperationKind::Create, resource_body)
+                self.document_request(RequestKind::Create, resource_body)
             }
             BatchOperation::Upsert {
                 resource_body,
                 if_match,
             } => self
-                .document_request(OperationKind::Upsert, resource_body)
+                .document_request(RequestKind::Upsert, resource_body)
                 .header(header::IS_UPSERT, "True")
                 .if_match_some(if_match.as_ref())?,
             BatchOperation::Replace {
@@ -230,7 +233,7 @@ impl<C: Container> ContainerClient<C> {
                 if_match,
                 ..
             } => {
-                let mut request = self.document_request(OperationKind::Replace, resource_body);
+                let mut request = self.document_request(RequestKind::Replace, resource_body);
                 request.method = Method::PUT;
                 request.resource = self.context.resource.item(id.as_str())?;
                 request.if_match_some(if_match.as_ref())?
@@ -240,12 +243,12 @@ impl<C: Container> ContainerClient<C> {
                 if_match,
                 ..
             } => self
-                .item_request(OperationKind::Patch, Method::PATCH, id)?
+                .item_request(RequestKind::Patch, Method::PATCH, id)?
                 .header(header::PREFER, "return=minimal")
                 .json(PATCH, &resource_body)?
                 .if_match_some(if_match.as_ref())?,
             BatchOperation::Delete { if_match, .. } => self
-                .item_request(OperationKind::Delete, Method::DELETE, id)?
+                .item_request(RequestKind::Delete, Method::DELETE, id)?
                 .if_match_some(if_match.as_ref())?,
             operation => {
                 return Err(Error::configuration(format!("{operation:?} is no write")));
@@ -254,7 +257,7 @@ impl<C: Container> ContainerClient<C> {
         request.in_partition(partition)
     }
 
-    fn document_request(&self, kind: OperationKind, json: Box<RawValue>) -> Request {
+    fn document_request(&self, kind: RequestKind, json: Box<RawValue>) -> Request {
         let body = Bytes::from(String::from(Box::<str>::from(json)));
         self.context
             .items_request(kind, JSON, body)

@@ -1,6 +1,9 @@
 //! Soft deletion of documents.
 
-use cdb_model::{Container, KnownPartition, MemberOf, Patch, SoftDelete, Target};
+use cdb_model::container::MemberOf;
+use cdb_model::document::KnownPartition;
+use cdb_model::operation::{SoftDelete, Target};
+use cdb_model::{Container, Patch};
 
 use crate::container::handle::ContainerClient;
 use crate::container::point::Written;

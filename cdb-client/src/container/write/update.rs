@@ -1,8 +1,9 @@
 //! Read, change, replace: updates of one document that other writers may change too.
 
-use cdb_model::{
-    Address, Container, Identity, KnownPartition, MemberOf, Stored, Target, WriteMark,
-};
+use cdb_model::container::MemberOf;
+use cdb_model::document::{DocumentAddress, KnownPartition, WriteMark};
+use cdb_model::operation::{Identity, Target};
+use cdb_model::{Container, Stored};
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -38,7 +39,7 @@ impl<C: Container> ContainerClient<C> {
     /// # Errors
     /// - [`is_not_found`](Error::is_not_found) when the document does not exist.
     /// - [`is_precondition_failed`](Error::is_precondition_failed) when other writers were faster
-    ///   until the deadline of [`RetryConfig`](crate::RetryConfig).
+    ///   until the deadline of [`RetryConfig`](crate::retry::RetryConfig).
     /// - [`is_ambiguous`](Error::is_ambiguous) when an answer was lost, and another writer has
     ///   changed the document since, or it cannot be read: `change` may have been written once.
     pub async fn update<T, R>(
@@ -94,7 +95,7 @@ impl<C: Container> ContainerClient<C> {
         }
     }
 
-    async fn read_existing<D, P>(&self, address: &Address<D, P>) -> Result<Stored<D>>
+    async fn read_existing<D, P>(&self, address: &DocumentAddress<D, P>) -> Result<Stored<D>>
     where
         D: MemberOf<C>,
         P: KnownPartition,

@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::Bootstrap;
 use crate::container::tests::fixture::{Fixture, client, two_ranges};
-use crate::database::{Bootstrap, BootstrapConfig, ContainerChange, OnDifference, Throughput};
+use crate::database::{BootstrapConfig, ContainerChange, OnDifference, Throughput};
 use crate::error::{Error, ErrorKind};
 use crate::transport::{Delivery, Script, Step};
 

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use cdb_model::Container as _;
+use cdb_model::container::UniqueKey;
 use cdb_model::limits::MAX_UNIQUE_KEYS;
-use cdb_model::{Container as _, UniqueKey};
 use serde_json::{Value, json};
 
 use super::bootstrap::{account, bootstrap, live, progress};
+use crate::Bootstrap;
 use crate::container::tests::fixture::{Fixture, client, two_ranges};
-use crate::database::{Bootstrap, BootstrapConfig, OnDifference};
+use crate::database::{BootstrapConfig, OnDifference};
 use crate::error::ErrorKind;
 use crate::transport::{Script, Step};
 

@@ -360,7 +360,7 @@ mod tests {
     use super::super::circuit::SILENT_BEFORE;
     use super::super::signal::Signal;
     use super::*;
-    use crate::error::Status;
+    use crate::error::ResponseStatus;
 
     fn ids(ids: &[&str]) -> Vec<PhysicalPartitionId> {
         serde_json::from_value(serde_json::json!(ids)).expect("a range id is a string")
@@ -376,9 +376,9 @@ mod tests {
     #[test]
     fn unavailability_is_a_failure_and_every_refusal_is_an_answer() {
         let signal = |code, sub| {
-            let status = Status::new(code, sub);
+            let status = ResponseStatus::new(code, sub);
             let details = crate::error::CallDetails {
-                operation: crate::error::OperationKind::Read,
+                operation: crate::error::RequestKind::Read,
                 resource: String::new(),
                 status: Some(status),
                 activity_id: String::new(),

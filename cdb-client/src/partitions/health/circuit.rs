@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::unanswered::Unanswered;
-use crate::error::OperationKind;
+use crate::error::RequestKind;
 
 /// The deadline of a request while other partitions answer, and the first backoff.
 pub(super) const FIRST: Duration = Duration::from_secs(1);
@@ -50,10 +50,10 @@ pub(crate) enum Class {
 impl Class {
     pub(super) const ALL: [Self; 4] = [Self::Points, Self::Queries, Self::Writes, Self::Feeds];
 
-    pub(crate) fn of(kind: OperationKind) -> Self {
+    pub(crate) fn of(kind: RequestKind) -> Self {
         match kind {
-            OperationKind::Query => Self::Queries,
-            OperationKind::ChangeFeed => Self::Feeds,
+            RequestKind::Query => Self::Queries,
+            RequestKind::ChangeFeed => Self::Feeds,
             kind if kind.is_read() => Self::Points,
             _ => Self::Writes,
         }

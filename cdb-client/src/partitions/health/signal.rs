@@ -1,6 +1,6 @@
 //! What the end of a request says about its physical partition.
 
-use crate::error::{Error, ErrorKind, Status};
+use crate::error::{Error, ErrorKind, ResponseStatus};
 
 /// What the end of a request says about its partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,9 +14,9 @@ pub(super) enum Signal {
 
 impl Signal {
     /// Returns what a status says. A throttled partition has answered, and so has one that was split.
-    pub(super) fn of_status(status: Status) -> Self {
+    pub(super) fn of_status(status: ResponseStatus) -> Self {
         match status {
-            Status::RANGE_GONE => Self::Answer,
+            ResponseStatus::RANGE_GONE => Self::Answer,
             status if status.code == 429 => Self::Throttled,
             status if matches!(status.code, 408 | 410 | 500..=599) => Self::Failure,
             _ => Self::Answer,

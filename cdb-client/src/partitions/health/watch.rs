@@ -10,7 +10,7 @@ use super::endpoints::RangeEndpoints;
 use super::signal::Signal;
 use super::stall::note_stall;
 use super::unanswered::UnansweredId;
-use crate::error::{Result, Status};
+use crate::error::{ResponseStatus, Result};
 use crate::partitions::ranges::PhysicalPartitionId;
 
 /// A request under way. Dropping it counts as a failure of the partition after a while without an
@@ -102,7 +102,7 @@ impl Watch<'_> {
 
     /// Notes that the partition has answered an attempt, which the request may repeat after a wait. The
     /// work behind a request that an unavailable partition refuses waits as behind one that is throttled.
-    pub(crate) fn answered(&self, status: Status) {
+    pub(crate) fn answered(&self, status: ResponseStatus) {
         self.has_no_unanswered();
         if Signal::of_status(status) == Signal::Failure {
             // One that can fail over goes on in another region instead.

@@ -8,7 +8,7 @@ use http::{HeaderValue, Method};
 use tokio::time::Instant;
 
 use crate::credential::{Authorization, Credential, MasterKey, SigningContext};
-use crate::error::{Error, ErrorKind, OperationKind};
+use crate::error::{Error, ErrorKind, RequestKind};
 use crate::partitions::{SessionScope, SessionTokens};
 use crate::protocol::{Accepted, Repeat, Request, Resource};
 use crate::retry::{Jitter, Pipeline, PipelineParts, RetryConfig};
@@ -34,7 +34,7 @@ pub(super) fn parts(script: &Script) -> PipelineParts {
         transport: Arc::new(script.clone()),
         credential: Arc::new(credential),
         retry: RetryConfig::default(),
-        background: crate::BackgroundConfig::default(),
+        background: crate::throughput::BackgroundConfig::default(),
         preferred_regions: Vec::new(),
         connections: 1,
         jitter: Jitter::from_source(|| 1.0),
@@ -43,12 +43,12 @@ pub(super) fn parts(script: &Script) -> PipelineParts {
 
 pub(super) fn read() -> Request {
     let item = Resource::container("db", "c").item("a").unwrap();
-    Request::new(OperationKind::Read, Method::GET, item).session(SessionScope::Container)
+    Request::new(RequestKind::Read, Method::GET, item).session(SessionScope::Container)
 }
 
 pub(super) fn create() -> Request {
     Request::new(
-        OperationKind::Create,
+        RequestKind::Create,
         Method::POST,
         Resource::container("db", "c").items(),
     )
@@ -262,7 +262,7 @@ async fn attempts_and_charges_add_up_in_errors_and_usage() {
         error.to_string(),
         "create item: refused for a test (status 412); `dbs/db/colls/c`, 2 attempts in 10 ms, activity act-7"
     );
-    let used = pipeline.meter.snapshot().of(OperationKind::Create);
+    let used = pipeline.meter.snapshot().of(RequestKind::Create);
     assert_eq!((used.requests, used.failures, used.bytes_sent), (2, 2, 4));
 }
 

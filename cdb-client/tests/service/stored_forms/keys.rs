@@ -1,7 +1,8 @@
 //! The key of a document after any write: that of its address.
 
 use cdb_client::{Bootstrap, ContainerClient};
-use cdb_model::{Container, Document, Query, UnknownFields};
+use cdb_model::stored::UnknownFields;
+use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 

@@ -12,10 +12,9 @@ mod increments;
 mod keys;
 
 use cdb_client::{Bootstrap, ContainerClient};
-use cdb_model::{
-    Container, Criterion, Document, DocumentKey as _, Filter, Operator, Patch, Query, Scalar,
-    UnknownFields,
-};
+use cdb_model::query::{Criterion, Filter, Operator};
+use cdb_model::stored::UnknownFields;
+use cdb_model::{Container, Document, DocumentKey as _, Patch, Query, Scalar};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 

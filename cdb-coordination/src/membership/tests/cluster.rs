@@ -4,16 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cdb_client::{
-    Bootstrap, ContainerClient, CosmosClient, HttpRequest, HttpResponse, MasterKey, SimulatedTime,
-    Transport, TransportError, async_trait,
+use cdb_client::transport::{
+    HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
+use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::{MemberDocument, MemberRecord, Membership, MembershipConfig, SlotSet, Standing};
+use crate::Membership;
+use crate::membership::{MemberDocument, MemberRecord, MemberState, MembershipConfig, SlotSet};
 
 /// The heartbeat interval of these tests.
 pub(super) const PERIOD: Duration = Duration::from_millis(400);
@@ -159,7 +160,7 @@ pub(super) fn sees(member: &Membership, names: &[&str]) -> bool {
     let view = member.view();
     let mut names = names.to_vec();
     names.sort_unstable();
-    view.standing() == Standing::Member && view.members() == names
+    view.standing() == MemberState::Member && view.members() == names
 }
 
 /// The slots that at least one of these members serves.

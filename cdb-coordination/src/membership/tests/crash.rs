@@ -1,7 +1,8 @@
 //! Members that crash, and members that take their place.
 
 use super::cluster::{Cluster, PERIOD, eventually, sees, served};
-use crate::{FailedMember, LeaseProvider, Membership, Standing};
+use crate::Membership;
+use crate::membership::{FailedMember, LeaseProvider, MemberState};
 
 /// The time of a few requests.
 const SLACK: std::time::Duration = std::time::Duration::from_millis(50);
@@ -120,7 +121,7 @@ async fn of_two_processes_with_one_name_the_later_one_is_the_member() {
     let first = cluster.join("twin").await;
     eventually(async || sees(&first, &["twin"])).await;
     let second = cluster.join("twin").await;
-    let took = eventually(async || first.view().standing() == Standing::Replaced).await;
+    let took = eventually(async || first.view().standing() == MemberState::Replaced).await;
     assert!(
         took <= PERIOD * 2 + SLACK,
         "known with the next heartbeat, not after {took:?}"

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_client::SimulatedTime;
+use cdb_client::transport::SimulatedTime;
 use tokio::time::Instant;
 
 /// The variable that says that the account takes requests of any date, so that the clock of a test

@@ -7,7 +7,9 @@
 mod account_clock;
 mod removal;
 
-use cdb_client::{CosmosClient, CosmosClientBuilder, DatabaseClient, MasterKey, SimulatedTime};
+use cdb_client::account::CosmosClientBuilder;
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{CosmosClient, DatabaseClient, MasterKey};
 use cdb_emulator::Emulator;
 use uuid::Uuid;
 

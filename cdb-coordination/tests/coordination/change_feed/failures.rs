@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::FeedStart;
-use cdb_coordination::{
-    ChangeProcessor, ChangeProcessorConfig, FeedPart, feed_parts, feed_progress,
-};
+use cdb_client::feed::FeedStart;
+use cdb_coordination::ChangeProcessor;
+use cdb_coordination::change_feed::{ChangeProcessorConfig, FeedPart, feed_parts, feed_progress};
 use tokio::time::{Instant, sleep};
 
 use crate::change_feed::plant::{IsDead, Network, PROCESSOR, Site, config, note, reading};

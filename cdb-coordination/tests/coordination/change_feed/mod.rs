@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use cdb_client::{
-    FeedStart, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
+use cdb_client::feed::FeedStart;
+use cdb_client::transport::{
+    HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
-use cdb_coordination::{
-    ChangeFeedState, ChangeProcessor, ChangeProcessorConfig, Leases, PartDocument, feed_progress,
-    reset_feed,
+use cdb_coordination::change_feed::{
+    ChangeFeedState, ChangeProcessorConfig, PartDocument, feed_progress, reset_feed,
 };
+use cdb_coordination::{ChangeProcessor, Leases};
 use cdb_model::{Document as _, Patch};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};

@@ -4,14 +4,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::{
-    Bootstrap, ContainerClient, Delivery, FeedRow, HttpRequest, HttpResponse, SimulatedTime,
-    Transport, TransportError, async_trait,
+use cdb_client::feed::FeedRow;
+use cdb_client::transport::{
+    Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
-use cdb_coordination::{
-    ChangeFeedState, ChangeHandlerError, ChangeProcessor, ChangeProcessorConfig, PartDocument,
+use cdb_client::{Bootstrap, ContainerClient};
+use cdb_coordination::ChangeProcessor;
+use cdb_coordination::change_feed::{
+    ChangeFeedState, ChangeHandlerError, ChangeProcessorConfig, PartDocument,
 };
-use cdb_model::{BulkBatch, Container, Document, Query};
+use cdb_model::operation::BulkBatch;
+use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::sleep;

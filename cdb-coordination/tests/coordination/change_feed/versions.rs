@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_client::{Change, VersionRow};
-use cdb_coordination::{ChangeProcessor, versions_progress};
+use cdb_client::feed::{Change, VersionRow};
+use cdb_coordination::ChangeProcessor;
+use cdb_coordination::change_feed::versions_progress;
 use cdb_model::{Document as _, DocumentKey as _};
 use tokio::time::sleep;
 

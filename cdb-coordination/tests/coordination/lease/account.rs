@@ -1,9 +1,12 @@
 //! A container of orders for one test, and its clients.
 
-use cdb_client::{Bootstrap, ContainerClient, DatabaseClient, SimulatedTime, Transport};
-use cdb_coordination::{LeaseGuard, Leases};
+use cdb_client::transport::{SimulatedTime, Transport};
+use cdb_client::{Bootstrap, ContainerClient, DatabaseClient};
+use cdb_coordination::Leases;
+use cdb_coordination::lease::LeaseGuard;
 use cdb_emulator::Emulator;
-use cdb_model::{Container, Document, Lease};
+use cdb_model::operation::Lease;
+use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::Backend;

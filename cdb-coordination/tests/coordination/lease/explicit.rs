@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use cdb_model::{Batch, Document, Leasable, Patch};
+use cdb_model::operation::Leasable;
+use cdb_model::{Batch, Document, Patch};
 
 use crate::lease::account::{Account, Order, leases, order, stored, with_order};
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_coordination::{LeaseError, Store, StoreError};
+use cdb_coordination::store::StoreError;
+use cdb_coordination::{LeaseError, Store};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_model::{Batch, Document, Patch, Query};
 use futures::future::join_all;

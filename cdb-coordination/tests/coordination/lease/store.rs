@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use cdb_coordination::{Criteria, Store, StoreError};
+use cdb_coordination::Store;
+use cdb_coordination::store::{Criteria, StoreError};
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cdb_client::{
+use cdb_client::transport::{
     HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
-use cdb_coordination::Criteria;
+use cdb_coordination::store::Criteria;
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_model::{
-    Container, CriteriaError, Criterion, Direction, Document, Filter, Lease, Operator, Query,
-    SortCriterion,
-};
+use cdb_model::operation::Lease;
+use cdb_model::query::{CriteriaError, Criterion, Filter, Operator, SortCriterion};
+use cdb_model::shape::Direction;
+use cdb_model::{Container, Document, Query};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
-use cdb_coordination::{
-    Handled, Message, MessageDocument, Messaging, MessagingBuilder, MessagingConfig, OutboxBatch,
-};
-use cdb_model::{Container, Document, PartitionKeyValue, Query};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, ContainerClient};
+use cdb_coordination::messaging::{Handled, MessagingBuilder, MessagingConfig};
+use cdb_coordination::{Message, MessageDocument, Messaging, OutboxBatch};
+use cdb_model::value::PartitionKeyValue;
+use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use cdb_coordination::{
-    DocumentMessage, Failed, Message, Messaging, OutboxBatch, Received, Receiver, RetryPolicy,
-};
+use cdb_coordination::message::DocumentMessage;
+use cdb_coordination::outbox::Receiver;
+use cdb_coordination::retry::RetryPolicy;
+use cdb_coordination::{HandlerError, Message, Messaging, OutboxBatch, Received};
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Document, Stored, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -36,7 +37,7 @@ async fn of_two_receivers_the_one_that_fails_gets_its_copy_again() {
         sent.expect("the test goes on");
         async move {
             match note.attempt {
-                1 => Err(Failed::temporarily("the ledger is busy")),
+                1 => Err(HandlerError::temporarily("the ledger is busy")),
                 _ => note_down(&note.message, batch),
             }
         }
@@ -149,7 +150,7 @@ async fn correct(
     noted: Stored<Noted>,
     _: Received<Correct>,
     mut batch: OutboxBatch<House>,
-) -> cdb_coordination::Handled<House> {
+) -> cdb_coordination::messaging::Handled<House> {
     let corrected = Noted {
         number: noted.number + 100,
         ..noted.document.clone()
@@ -189,7 +190,7 @@ async fn a_handler_gets_its_document_and_a_missing_one_is_a_failed_attempt() {
 async fn a_document_that_is_never_created_ends_in_a_dead_letter() {
     let env = TestEnv::start(1).await;
     let retry = RetryPolicy::default().with_max_attempts(2);
-    let config = cdb_coordination::MessagingConfig::default().with_retry(retry);
+    let config = cdb_coordination::messaging::MessagingConfig::default().with_retry(retry);
     let messaging = env.messaging().config(config).on_document(correct).start();
     let messaging = messaging.expect("the durations fit");
     let mut batch = messaging.batch("ann");
@@ -216,7 +217,7 @@ async fn no_attempt_counts_while_the_document_cannot_be_read() {
         return;
     };
     let retry = RetryPolicy::default().with_max_attempts(1);
-    let config = cdb_coordination::MessagingConfig::default().with_retry(retry);
+    let config = cdb_coordination::messaging::MessagingConfig::default().with_retry(retry);
     let messaging = env.messaging().config(config).on_document(correct).start();
     let messaging = messaging.expect("the durations fit");
     let note = Noted {

@@ -5,12 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::{
-    Bootstrap, Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError,
+use cdb_client::Bootstrap;
+use cdb_client::transport::{
+    Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError,
 };
+use cdb_coordination::message::Side;
+use cdb_coordination::messaging::MessagingConfig;
+use cdb_coordination::outbox::OutboxError;
+use cdb_coordination::retry::{Jitter, RetryPolicy};
 use cdb_coordination::{
-    DeadLetters, Failed, Jitter, MessageDocument, Messaging, MessagingConfig, OutboxBatch,
-    OutboxError, Received, RetryPolicy, Side,
+    DeadLetters, HandlerError, MessageDocument, Messaging, OutboxBatch, Received,
 };
 use cdb_emulator::{Effect, Fault, OperationKind, UniqueKeyAnswer};
 use cdb_model::{Container, Document, Query, Timestamp};
@@ -143,7 +147,7 @@ async fn durations_that_do_not_fit_are_refused_with_both_values() {
 /// Returns the handle to the dead letter of a note that a handler has refused.
 async fn refused_note(env: &TestEnv) -> DeadLetters<House> {
     let refuse = |_: Received<Note>, _: OutboxBatch<House>| async {
-        Err::<OutboxBatch<House>, _>(Failed::permanently("no"))
+        Err::<OutboxBatch<House>, _>(HandlerError::permanently("no"))
     };
     let messaging = env.messaging().on(refuse).start();
     let messaging = messaging.expect("the durations fit");

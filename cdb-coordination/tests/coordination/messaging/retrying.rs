@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cdb_coordination::{Failed, Messaging, Received, RetryingMessage, Side};
+use cdb_coordination::message::Side;
+use cdb_coordination::messaging::RetryingMessage;
+use cdb_coordination::{HandlerError, Messaging, Received};
 use tokio::time::sleep;
 
 use crate::messaging::house::{House, Note, TestEnv, note_down, send};
@@ -35,7 +37,7 @@ async fn a_message_is_listed_after_its_first_failure_and_gone_after_its_success(
         let fixed = fixed.load(Ordering::SeqCst);
         async move {
             match note.message {
-                Note(1) if !fixed => Err(Failed::temporarily("no stock for note 1")),
+                Note(1) if !fixed => Err(HandlerError::temporarily("no stock for note 1")),
                 note => note_down(&note, batch),
             }
         }

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use cdb_client::PhysicalPartitionId;
-use cdb_coordination::{Messaging, MessagingConfig, OutboxBatch, Received};
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_coordination::messaging::MessagingConfig;
+use cdb_coordination::{Messaging, OutboxBatch, Received};
 use cdb_model::PartitionKey;
 
 use crate::messaging::house::{House, Note, TestEnv, note_down, send};
@@ -148,7 +149,7 @@ async fn receipts_in_a_silent_partition_hold_no_permit() {
 /// Sends notes from another process to two places of a partition whose answers to requests of this
 /// kind take `delay`. Returns the time until the first notes and until later notes are received.
 async fn received_slowly(
-    kind: fn(&cdb_client::HttpRequest) -> bool,
+    kind: fn(&cdb_client::transport::HttpRequest) -> bool,
     delay: Duration,
 ) -> Option<(Duration, Duration)> {
     let fixture = Fixture::start().await?;
@@ -203,7 +204,7 @@ async fn a_partition_whose_requests_take_long_receives_its_messages() {
 }
 
 /// A request with operations for several logical partitions.
-fn is_bulk(request: &cdb_client::HttpRequest) -> bool {
+fn is_bulk(request: &cdb_client::transport::HttpRequest) -> bool {
     let atomic = request.headers.get("x-ms-cosmos-batch-atomic");
     atomic.is_some_and(|value| value == "False")
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use cdb_coordination::{
-    Failed, Handled, MessageDocument, Messaging, MessagingConfig, OutboxBatch, Received,
-    RetryPolicy,
-};
+use cdb_coordination::messaging::{Handled, MessagingConfig};
+use cdb_coordination::retry::RetryPolicy;
+use cdb_coordination::{HandlerError, MessageDocument, Messaging, OutboxBatch, Received};
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::Query;
 use tokio::sync::Semaphore;
@@ -156,7 +155,7 @@ async fn a_message_is_received_with_the_longest_durations() {
     let messaging = env.messaging().config(longest);
     let messaging = messaging.on(async |note: Received<Note>, batch| {
         if note.message.0 == 1 {
-            return Err(Failed::temporarily("not yet"));
+            return Err(HandlerError::temporarily("not yet"));
         }
         note_down(&note.message, batch)
     });

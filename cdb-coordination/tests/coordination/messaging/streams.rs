@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
-use cdb_coordination::{
-    DeadLetter, Failed, Handled, Message, MessageDocument, Messaging, MessagingBuilder,
-    MessagingConfig, OutboxBatch, OutboxError, Received, RetryPolicy, Side,
-};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, ContainerClient};
+use cdb_coordination::message::Side;
+use cdb_coordination::messaging::{DeadLetter, Handled, MessagingBuilder, MessagingConfig};
+use cdb_coordination::outbox::OutboxError;
+use cdb_coordination::retry::RetryPolicy;
+use cdb_coordination::{HandlerError, Message, MessageDocument, Messaging, OutboxBatch, Received};
 use cdb_emulator::{Effect, Fault};
 use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -158,8 +160,8 @@ async fn note_down(
     let place = note.from.container.clone();
     assert_eq!(place, "house");
     let to = match batch.partition().values() {
-        [cdb_model::PartitionKeyValue::String(place)] => place.clone(),
-        other => return Err(Failed::permanently(format!("{other:?}"))),
+        [cdb_model::value::PartitionKeyValue::String(place)] => place.clone(),
+        other => return Err(HandlerError::permanently(format!("{other:?}"))),
     };
     let line = format!("{} {}", note.message.from, note.message.number);
     if let Some(mut diary) = house.read(&DiaryKey::new(&*to)).await? {
@@ -380,7 +382,7 @@ async fn a_handler_that_fails_or_panics_is_retried_until_the_limit() {
             assert!(number != 2, "the second time");
             assert_eq!(note.attempt, number);
             if number < 4 {
-                return Err(Failed::temporarily(format!("attempt {number}")));
+                return Err(HandlerError::temporarily(format!("attempt {number}")));
             }
             Ok(batch)
         }

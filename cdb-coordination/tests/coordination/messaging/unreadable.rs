@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use cdb_client::{Bootstrap, ContainerClient, SimulatedTime};
-use cdb_coordination::{
-    DeadLetter, Message, MessageDocument, Messaging, MessagingConfig, OutboxBatch, OutboxError,
-    Received, Side,
-};
+use cdb_client::transport::SimulatedTime;
+use cdb_client::{Bootstrap, ContainerClient};
+use cdb_coordination::message::Side;
+use cdb_coordination::messaging::{DeadLetter, MessagingConfig};
+use cdb_coordination::outbox::OutboxError;
+use cdb_coordination::{Message, MessageDocument, Messaging, OutboxBatch, Received};
 use cdb_model::{Container, Document, Patch, Query, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

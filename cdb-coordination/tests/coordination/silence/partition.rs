@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cdb_client::HttpRequest;
+use cdb_client::transport::HttpRequest;
 
 /// A physical partition that answers no request. The default concerns no request.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_client::{Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError};
+use cdb_client::transport::{
+    Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError,
+};
 use http::header::DATE;
 
 const APART: Duration = Duration::from_secs(10);

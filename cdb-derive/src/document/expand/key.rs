@@ -143,12 +143,12 @@ fn methods(model: &DocumentModel, partition: &TokenStream) -> TokenStream {
         #vis fn in_partition(
             &self,
             partition: impl __model::Into<__model::PartitionKey>,
-        ) -> __model::Address<#name> {
+        ) -> __model::DocumentAddress<#name> {
             __model::DocumentKey::in_partition(self, partition)
         }
 
         /// Patches the document with this key: add the changes to the operation.
-        #vis fn patch(&self) -> __model::Patch<#name, __model::Address<#name, #partition>> {
+        #vis fn patch(&self) -> __model::Patch<#name, __model::DocumentAddress<#name, #partition>> {
             __model::Patch::new().at(self)
         }
 

@@ -10,7 +10,7 @@ use derive_where::derive_where;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::document::{Address, Document, ETag, Partition, Patchable, Path, Stored};
+use crate::document::{Document, DocumentAddress, ETag, Partition, Patchable, Path, Stored};
 use crate::limits::{MAX_PATCH_OPERATIONS, MAX_TTL_SECONDS};
 use crate::operation::Target;
 use crate::query::{Filter, Operand};
@@ -199,7 +199,10 @@ impl<D: Document> Patch<D> {
     }
 
     /// Returns the operation that patches this document.
-    pub fn at<T: Target<Document = D>>(&self, target: T) -> Patch<D, Address<D, T::Partition>> {
+    pub fn at<T: Target<Document = D>>(
+        &self,
+        target: T,
+    ) -> Patch<D, DocumentAddress<D, T::Partition>> {
         Patch {
             target: target.address(),
             operations: self.operations.clone(),
@@ -209,7 +212,7 @@ impl<D: Document> Patch<D> {
     }
 }
 
-impl<D: Document, P: Partition> Patch<D, Address<D, P>> {
+impl<D: Document, P: Partition> Patch<D, DocumentAddress<D, P>> {
     /// Requires the version `etag`. Another version fails with 412.
     pub fn if_match(mut self, etag: &ETag) -> Self {
         self.target = self.target.if_match(etag);
@@ -223,7 +226,7 @@ impl<D: Document, P: Partition> Patch<D, Address<D, P>> {
     }
 
     /// Returns the address with the required version, and the changes for any document.
-    pub fn into_parts(self) -> (Address<D, P>, Patch<D>) {
+    pub fn into_parts(self) -> (DocumentAddress<D, P>, Patch<D>) {
         let changes = Patch {
             target: (),
             operations: self.operations,
@@ -434,7 +437,7 @@ impl<D: Document, T> Patch<D, T> {
     }
 }
 
-impl<D: Document, P: Partition> Address<D, P> {
+impl<D: Document, P: Partition> DocumentAddress<D, P> {
     /// Patches the document: add the changes to the operation.
     pub fn patch(self) -> Patch<D, Self> {
         Patch::new().at(self)
@@ -443,7 +446,7 @@ impl<D: Document, P: Partition> Address<D, P> {
 
 impl<D: Document> Stored<D> {
     /// Patches exactly this version: add the changes to the operation.
-    pub fn patch(&self) -> Patch<D, Address<D>> {
+    pub fn patch(&self) -> Patch<D, DocumentAddress<D>> {
         Patch::new().at(self)
     }
 }

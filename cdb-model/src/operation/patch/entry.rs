@@ -14,7 +14,7 @@ use crate::value::{Ordered, Scalar, numbers};
 /// An entry of a map, such as `Shelf::STOCK.entry("lamp")`. For [patches](Patch) and their conditions.
 ///
 /// The name may be any text without `/` and `~`: these have a meaning in the paths of the service. A
-/// patch with another name fails with [`PatchError::Value`](crate::PatchError::Value).
+/// patch with another name fails with [`PatchError::Value`](crate::operation::PatchError::Value).
 ///
 /// ```
 /// use std::collections::BTreeMap;

@@ -3,6 +3,7 @@
 mod groups;
 mod query;
 
+pub use crate::sql::AggregateKind;
 pub use groups::Groups;
 pub(super) use query::argument;
 pub use query::{

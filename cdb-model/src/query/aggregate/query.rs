@@ -8,7 +8,8 @@ use serde::de::DeserializeOwned;
 
 use crate::container::Container;
 use crate::document::{DecodeError, Document, Path};
-use crate::query::{Fetch, QueriedIn, Query, Queryable, RowForm, SingleRow, Statement};
+use crate::query::statement::{Fetch, RowForm, SingleRow, Statement};
+use crate::query::{QueriedIn, Query, Queryable};
 use crate::sql::{AggregateKind, AggregateTerm, Fragment, Projection, ValueError};
 use crate::stored::decode_value;
 use crate::value::{Ordered, Scalar};
@@ -211,7 +212,8 @@ impl<T: Queryable> Query<T> {
     ///
     /// ```
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-    /// use cdb_model::{Aggregate, AggregateQuery, Query};
+    /// use cdb_model::Query;
+    /// use cdb_model::query::aggregate::{Aggregate, AggregateQuery};
     /// use shop::Order;
     ///
     /// fn totals(customer: &str) -> AggregateQuery<Order, (u64, Option<u64>)> {
@@ -233,7 +235,8 @@ impl<T: Queryable> Query<T> {
     ///
     /// ```
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-    /// use cdb_model::{GroupQuery, Query};
+    /// use cdb_model::Query;
+    /// use cdb_model::query::aggregate::GroupQuery;
     /// use shop::Order;
     ///
     /// /// The total of each customer.

@@ -9,5 +9,5 @@ mod value_order;
 pub(super) use absent::completed;
 pub use filter::{Filter, Filterable, Operand, Optional};
 pub(super) use implied::{live_condition, type_condition};
-pub use text::{Array, Searched, Text};
+pub use text::{Array, Searched, TextField};
 pub use value_order::compare_values;

@@ -9,10 +9,10 @@ use crate::value::Scalar;
 
 /// A string or an optional string.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a string")]
-pub trait Text {}
+pub trait TextField {}
 
-impl Text for String {}
-impl Text for Option<String> {}
+impl TextField for String {}
+impl TextField for Option<String> {}
 
 /// A collection that is stored as an array, or an optional one.
 #[diagnostic::on_unimplemented(message = "`{Self}` is not an array")]
@@ -83,7 +83,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn starts_with(self, prefix: &str) -> Filter<D>
     where
         I: Filterable<D>,
-        V: Text,
+        V: TextField,
     {
         self.text(TextMatch::StartsWith, prefix, false)
     }
@@ -93,7 +93,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn starts_with_ignore_case(self, prefix: &str) -> Filter<D>
     where
         I: Filterable<D>,
-        V: Text,
+        V: TextField,
     {
         self.text(TextMatch::StartsWith, prefix, true)
     }
@@ -102,7 +102,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn ends_with(self, suffix: &str) -> Filter<D>
     where
         I: Filterable<D>,
-        V: Text,
+        V: TextField,
     {
         self.text(TextMatch::EndsWith, suffix, false)
     }
@@ -112,7 +112,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn ends_with_ignore_case(self, suffix: &str) -> Filter<D>
     where
         I: Filterable<D>,
-        V: Text,
+        V: TextField,
     {
         self.text(TextMatch::EndsWith, suffix, true)
     }
@@ -122,7 +122,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn eq_ignore_case(self, text: &str) -> Filter<D>
     where
         I: Filterable<D>,
-        V: Text,
+        V: TextField,
     {
         self.text(TextMatch::Equals, text, true)
     }
@@ -142,7 +142,7 @@ impl<D: Document, V, I, M> Path<D, V, I, M> {
     pub fn contains_ignore_case(self, text: &str) -> Filter<D>
     where
         I: Filterable<D>,
-        V: Text,
+        V: TextField,
     {
         self.text(TextMatch::Contains, text, true)
     }

@@ -13,7 +13,8 @@ use std::fmt;
 
 use crate::container::Container;
 use crate::policy::{CompositeIndexPath, IndexingPolicy, policy_path};
-use crate::query::{Fetch, QueriedIn, Query, Scope};
+use crate::query::statement::{Fetch, Scope};
+use crate::query::{QueriedIn, Query};
 use crate::shape::Direction;
 use crate::sql::{Comparison, Fragment, IndexUse, OrderTerm, Predicate, TextMatch, readable};
 
@@ -90,7 +91,8 @@ pub trait Explain<C: Container>: Fetch<C> {
     ///
     /// ```
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-    /// use cdb_model::{Container, Explain as _, Query};
+    /// use cdb_model::{Container, Query};
+    /// use cdb_model::query::Explain as _;
     /// use shop::{Order, Shop};
     ///
     /// let large = Query::across_partitions().filter(Order::TOTAL_CENTS.gt(500));

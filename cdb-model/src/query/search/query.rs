@@ -3,7 +3,8 @@
 use super::rank::Rank;
 use crate::container::Container;
 use crate::document::{DecodeError, Stored};
-use crate::query::{QueriedIn, Query, Queryable, RowForm, SortKey, Statement};
+use crate::query::statement::{RowForm, SortKey, Statement};
+use crate::query::{QueriedIn, Query, Queryable};
 use crate::sql::{self, RankTerm, Score, ValueError};
 
 /// A search: the documents of a query with the best scores. A client executes it.

@@ -6,7 +6,7 @@ use derive_where::derive_where;
 use serde_json::Value;
 
 use crate::document::{Document, Embedding, FullText, Path};
-use crate::query::{Filter, Operand, Text};
+use crate::query::{Filter, Operand, TextField};
 use crate::shape::{Direction, VectorDistance};
 use crate::sql::{FullTextMatch, Predicate, RankTerm, Score, ValueError};
 
@@ -14,7 +14,8 @@ use crate::sql::{FullTextMatch, Predicate, RankTerm, Score, ValueError};
 /// words, or a fusion of several.
 ///
 /// ```
-/// use cdb_model::{Container, Document, Query, SearchQuery};
+/// use cdb_model::{Container, Document, Query};
+/// use cdb_model::query::search::SearchQuery;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Document, Serialize, Deserialize)]
@@ -132,7 +133,7 @@ fn invalid_vector(length: usize, expected: u32) -> Option<String> {
         .then(|| format!("it has {length} numbers, the field is declared with {expected}"))
 }
 
-impl<D: Document, V: Text, I, M> Path<D, V, I, M> {
+impl<D: Document, V: TextField, I, M> Path<D, V, I, M> {
     /// Scores by the frequency of these words and phrases (BM25), most frequent first. Documents
     /// without any of them come last; [`contains_any_word`](Self::contains_any_word) excludes them.
     pub fn ranked<W: AsRef<str>>(self, words: impl IntoIterator<Item = W>) -> Rank<D>

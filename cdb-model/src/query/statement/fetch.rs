@@ -35,7 +35,7 @@ pub enum RowForm {
     /// `{"value": …, "keys": [{"item": …}, …]}`: a value and the sort keys of its document, in the
     /// order of [`Statement::order`]. An undefined key is `{}`.
     ValueWithKeys,
-    /// A row per group and physical partition, which [`Groups`](crate::Groups) merges.
+    /// A row per group and physical partition, which [`Groups`](crate::query::aggregate::Groups) merges.
     Aggregates {
         /// The aggregates of each group; empty for distinct keys.
         kinds: Vec<AggregateKind>,
@@ -74,7 +74,7 @@ pub trait Fetch<C: Container>: Send + Sync {
 
     /// Reads one row. `json` is the document, the value (the `value` of
     /// [`RowForm::ValueWithKeys`]), or a row of
-    /// [`Groups::into_rows`](crate::Groups::into_rows).
+    /// [`Groups::into_rows`](crate::query::aggregate::Groups::into_rows).
     ///
     /// # Errors
     /// When the row does not match its Rust type.

@@ -5,6 +5,7 @@ mod lookup;
 mod raw;
 mod row_by_row;
 
+pub use crate::sql::{Parameter, ValueError};
 pub use fetch::{Fetch, RowForm, Scope, SingleRow, SortKey, Statement};
 pub use lookup::KeyLookup;
 pub use raw::RawSql;

@@ -21,7 +21,7 @@ use crate::value::PartitionKey;
 ///
 /// ```
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
-/// use cdb_model::RawSql;
+/// use cdb_model::query::statement::RawSql;
 /// use serde_json::{Value, json};
 ///
 /// fn expensive(customer: &str) -> RawSql<Value> {

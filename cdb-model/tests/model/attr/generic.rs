@@ -3,9 +3,13 @@
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
+use cdb_model::document::BatchPartition;
+use cdb_model::operation::Lease;
+use cdb_model::query::Explain as _;
+use cdb_model::stored::{decode, encode};
+use cdb_model::value::IdPart;
 use cdb_model::{
-    Batch, BatchPartition, Container, Document, DocumentKey, Explain as _, IdPart, Lease,
-    PartitionKey, PartitionKeyFields, Query, Timestamp, decode, encode,
+    Batch, Container, Document, DocumentKey, PartitionKey, PartitionKeyFields, Query, Timestamp,
 };
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

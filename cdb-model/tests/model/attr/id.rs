@@ -1,6 +1,8 @@
 //! `id`: keys are formatted as ids and parsed back.
 
-use cdb_model::{Document, DocumentKey, IdSegment, PartitionKey, SEPARATORS};
+use cdb_model::shape::IdSegment;
+use cdb_model::value::SEPARATORS;
+use cdb_model::{Document, DocumentKey, PartitionKey};
 use serde::{Deserialize, Serialize};
 
 #[derive(Document, Serialize, Deserialize)]

@@ -2,10 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cdb_model::{
-    Container, CriteriaError, Criterion, Direction, Document, Explain as _, Fetch, FieldIndexing,
-    Filter, Operator, Order as Sort, Patchable, Path, Query, SortCriterion, Unindexed,
+use cdb_model::document::{Patchable, Path, Unindexed};
+use cdb_model::query::statement::Fetch;
+use cdb_model::query::{
+    CriteriaError, Criterion, Explain as _, Filter, Operator, Order as Sort, SortCriterion,
 };
+use cdb_model::shape::{Direction, FieldIndexing};
+use cdb_model::{Container, Document, Query};
 use serde::{Deserialize, Serialize};
 
 #[derive(Document, Serialize, Deserialize)]

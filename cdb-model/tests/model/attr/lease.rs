@@ -1,9 +1,10 @@
 //! `lease`: its stored form, its index, and its conditions.
 
-use cdb_model::{
-    Container, Document, Explain as _, Fetch, Leasable, Lease, Patch, Query, Timestamp, decode,
-    encode,
-};
+use cdb_model::operation::{Leasable, Lease};
+use cdb_model::query::Explain as _;
+use cdb_model::query::statement::Fetch;
+use cdb_model::stored::{decode, encode};
+use cdb_model::{Container, Document, Patch, Query, Timestamp};
 use expect_test::expect;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -1,8 +1,7 @@
 //! `partition_key`: levels in their order, and levels as a struct that types share.
 
-use cdb_model::{
-    Container, Document, DocumentKey as _, PartitionKey, PartitionKeyFields, PartitionKeyKind,
-};
+use cdb_model::container::PartitionKeyKind;
+use cdb_model::{Container, Document, DocumentKey as _, PartitionKey, PartitionKeyFields};
 use serde::{Deserialize, Serialize};
 
 #[derive(Document, Serialize, Deserialize, Clone)]

@@ -1,10 +1,10 @@
 //! The derives by behaviour.
 
-use cdb_model::{
-    Batch, Container, Document, ETag, Filter, PartitionKey, Patch, Query, Read, Scalar, Timestamp,
-    decode, decode_any, encode,
-};
-use cdb_model::{Fetch, Scope};
+use cdb_model::document::Read;
+use cdb_model::query::Filter;
+use cdb_model::query::statement::{Fetch, Scope};
+use cdb_model::stored::{decode, decode_any, encode};
+use cdb_model::{Batch, Container, Document, ETag, PartitionKey, Patch, Query, Scalar, Timestamp};
 use expect_test::expect;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,7 @@
 //! `ttl` and `default_ttl`: when documents expire.
 
-use cdb_model::{Container, DefaultTtl, Document};
+use cdb_model::container::DefaultTtl;
+use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
 #[derive(Document, Serialize, Deserialize)]

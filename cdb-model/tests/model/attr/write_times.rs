@@ -1,9 +1,8 @@
 //! `created_at` and `updated_at`: the times of writes.
 
-use cdb_model::{
-    Batch, BulkBatch, Container, Document, DocumentKey as _, Patch, PatchError, Timestamp,
-    UnknownFields, encode,
-};
+use cdb_model::operation::{BulkBatch, PatchError};
+use cdb_model::stored::{UnknownFields, encode};
+use cdb_model::{Batch, Container, Document, DocumentKey as _, Patch, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

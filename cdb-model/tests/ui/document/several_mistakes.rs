@@ -1,6 +1,7 @@
 //! One compilation reports all mistakes, and code that uses the type adds none.
 
-use cdb_model::{DocumentKey, decode_any};
+use cdb_model::DocumentKey;
+use cdb_model::stored::decode_any;
 
 include!("../declaration.rs");
 

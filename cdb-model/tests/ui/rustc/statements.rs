@@ -8,7 +8,7 @@ enum Shop {
     Order(Order),
 }
 
-fn is_query_of_shop<Q: cdb_model::Fetch<Shop>>(_: Q) {}
+fn is_query_of_shop<Q: cdb_model::query::statement::Fetch<Shop>>(_: Q) {}
 
 fn main() {
     let comment = "fine";

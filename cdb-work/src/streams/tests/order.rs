@@ -156,7 +156,7 @@ fn a_failed_message_is_retried_when_it_is_due_and_keeps_its_stages() {
     let again = take_at(&mut streams, at(5000)).unwrap();
     assert_eq!(again.message.sequence, 1);
     let is_stored = Next::HandOut {
-        delivery: Delivery::Retried,
+        delivery: DeliveryReason::Retried,
         store_start: true,
     };
     assert_eq!(again.next, is_stored);
@@ -220,8 +220,8 @@ fn a_message_with_an_unwritten_report_is_claimed_again_and_old_claims_are_void()
     assert_eq!(take(&mut streams), Some(1));
 }
 
-fn is_handed_out(taken: &Taken, expected: Delivery) -> bool {
-    let store_start = expected != Delivery::New;
+fn is_handed_out(taken: &Taken, expected: DeliveryReason) -> bool {
+    let store_start = expected != DeliveryReason::New;
     taken.next
         == Next::HandOut {
             delivery: expected,
@@ -236,7 +236,10 @@ fn messages_that_a_former_owner_may_have_handed_out_count_an_attempt_once() {
         streams.learn(message("s", sequence), sequence == 1);
     }
     let first = take_at(&mut streams, at(1000)).unwrap();
-    assert!(is_handed_out(&first, Delivery::TakenOver), "{first:?}");
+    assert!(
+        is_handed_out(&first, DeliveryReason::TakenOver),
+        "{first:?}"
+    );
     assert_eq!(first.message.attempts, 1);
     assert_eq!(streams.give_back(claim(&key("s"), 1, 0)), ClaimState::Held);
     let again = take_at(&mut streams, at(1000)).unwrap();
@@ -245,7 +248,7 @@ fn messages_that_a_former_owner_may_have_handed_out_count_an_attempt_once() {
     later.waiting_since = Some(at(600));
     streams.learn(later, true);
     let new = take_at(&mut streams, at(1000)).unwrap();
-    assert!(is_handed_out(&new, Delivery::New), "{new:?}");
+    assert!(is_handed_out(&new, DeliveryReason::New), "{new:?}");
 }
 
 #[test]
@@ -261,7 +264,10 @@ fn an_attempt_of_a_former_owner_fails_before_the_message_is_handed_out_again() {
     assert_eq!(fail(&mut streams, 1, later), Some(Change::Retry));
     assert_eq!(take(&mut streams), None, "it waits");
     let again = take_at(&mut streams, at(2000)).unwrap();
-    assert!(is_handed_out(&again, Delivery::TakenOver), "{again:?}");
+    assert!(
+        is_handed_out(&again, DeliveryReason::TakenOver),
+        "{again:?}"
+    );
     assert_eq!(again.message.attempts, 2);
 }
 
@@ -275,7 +281,7 @@ fn a_stored_start_is_not_stored_again_after_a_rolled_back_report() {
     streams.roll_back(&key("s"));
     let again = take_at(&mut streams, at(1000)).unwrap();
     let is_stored = Next::HandOut {
-        delivery: Delivery::Retried,
+        delivery: DeliveryReason::Retried,
         store_start: false,
     };
     assert_eq!(again.next, is_stored);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cdb_model::BatchError;
+use cdb_model::operation::BatchError;
 
 use super::limits::{MAX_BYTES, MAX_OPERATIONS};
 
@@ -88,7 +88,8 @@ pub enum EffectsError {
 
 #[cfg(test)]
 mod tests {
-    use cdb_client::{CosmosClient, Delivery, MasterKey, Script, Step};
+    use cdb_client::transport::{Delivery, Script, Step};
+    use cdb_client::{CosmosClient, MasterKey};
 
     use super::*;
 

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use cdb_client::ContainerClient;
-use cdb_coordination::{Jitter, RetryPolicy, is_lost_race};
-use cdb_model::{Batch, Extends};
+use cdb_coordination::lease::is_lost_race;
+use cdb_coordination::retry::{Jitter, RetryPolicy};
+use cdb_model::Batch;
+use cdb_model::container::Extends;
 use duroxide::ActivityContext;
 use duroxide::providers::WorkItem;
 use futures::future::BoxFuture;

@@ -1,7 +1,9 @@
 //! The messages of effects.
 
-use cdb_coordination::{MessageDocument, Messaging, OutboxBatch, OutboxError, PreparedBatch};
-use cdb_model::{Batch, Container, Extends, MemberOf};
+use cdb_coordination::outbox::{OutboxError, PreparedBatch};
+use cdb_coordination::{MessageDocument, Messaging, OutboxBatch};
+use cdb_model::container::{Extends, MemberOf};
+use cdb_model::{Batch, Container};
 use futures::future::BoxFuture;
 
 use crate::activity::Committed;
@@ -28,7 +30,10 @@ pub(crate) trait Outgoing<C: Container>: Send + Sync {
 /// Effects with numbered messages.
 pub(crate) trait SealedEffects: Send + Sync {
     /// Returns the operations as part of the provider's batch.
-    fn operations(&self, instance_id: &str) -> Result<Batch<Durable>, cdb_model::BatchError>;
+    fn operations(
+        &self,
+        instance_id: &str,
+    ) -> Result<Batch<Durable>, cdb_model::operation::BatchError>;
 
     /// Returns whether another commit has used the numbers.
     fn lost_race(&self, operation: usize, error: &cdb_client::Error) -> bool;
@@ -65,7 +70,10 @@ impl<C: Extends<Durable>> SealedEffects for SealedMessages<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
-    fn operations(&self, instance_id: &str) -> Result<Batch<Durable>, cdb_model::BatchError> {
+    fn operations(
+        &self,
+        instance_id: &str,
+    ) -> Result<Batch<Durable>, cdb_model::operation::BatchError> {
         as_part(instance_id, self.1.operations())
     }
 
@@ -83,7 +91,7 @@ where
 pub(super) fn as_part<C: Extends<Durable>>(
     instance_id: &str,
     operations: &Batch<C>,
-) -> Result<Batch<Durable>, cdb_model::BatchError> {
+) -> Result<Batch<Durable>, cdb_model::operation::BatchError> {
     let mut part = Batch::new(instance_id);
     part.append(operations)?;
     Ok(part)

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use cdb_client::ContainerClient;
 use cdb_coordination::{Message, MessageDocument, OutboxBatch};
-use cdb_model::{Batch, Container, DocumentKey, MemberOf, Operation, PartitionKey, Stored};
+use cdb_model::container::MemberOf;
+use cdb_model::operation::Operation;
+use cdb_model::{Batch, Container, DocumentKey, PartitionKey, Stored};
 use parking_lot::Mutex;
 
 use super::error::EffectsError;

@@ -10,7 +10,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use cdb_client::ContainerClient;
-use cdb_model::{Filter, Query};
+use cdb_model::Query;
+use cdb_model::query::Filter;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
 use crate::error::Result;

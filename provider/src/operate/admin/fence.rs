@@ -3,7 +3,7 @@
 //!
 //! If the deletion is interrupted, the lock ends, and the instance continues.
 
-use cdb_coordination::lock;
+use cdb_coordination::lease::lock;
 use cdb_model::{Patch, Timestamp};
 
 use crate::error::{Error, Result};

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Filter, Query, Timestamp, Unreadable};
+use cdb_model::query::Filter;
+use cdb_model::stored::Unreadable;
+use cdb_model::{Query, Timestamp};
 use duroxide::providers::{InstanceFilter, InstanceInfo};
 
 use crate::error::{Error, Result};

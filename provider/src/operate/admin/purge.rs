@@ -9,9 +9,11 @@
 
 use std::collections::HashSet;
 
-use cdb_client::{ContainerClient, Continuation};
-use cdb_coordination::SlotSet;
-use cdb_model::{Filter, Query, Timestamp};
+use cdb_client::ContainerClient;
+use cdb_client::query::Continuation;
+use cdb_coordination::membership::SlotSet;
+use cdb_model::query::Filter;
+use cdb_model::{Query, Timestamp};
 use duroxide::providers::{DeleteInstanceResult, ProviderError};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 

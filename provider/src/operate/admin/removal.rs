@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 
 use cdb_client::ContainerClient;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
-use cdb_model::{Batch, Document as _, Filter, Query, Timestamp};
+use cdb_model::query::Filter;
+use cdb_model::{Batch, Document as _, Query, Timestamp};
 use duroxide::providers::DeleteInstanceResult;
 
 use super::condition::{Condition, State, Verdict};

@@ -1,6 +1,7 @@
 //! A document in the partition of an instance that is being deleted.
 
-use cdb_model::{Location, Stored, Unreadable};
+use cdb_model::Stored;
+use cdb_model::stored::{Location, Unreadable};
 
 use crate::stored::documents::{Durable, Incarnation, Instance, OutboxIntent, Partial as _};
 use crate::stored::is_ours;

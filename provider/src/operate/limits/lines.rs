@@ -161,9 +161,14 @@ enum Place {
     Entry(EntryPath),
 }
 
-type NumberPath = cdb_model::Path<LimitedKey, i64, cdb_model::Unindexed, cdb_model::Patchable>;
+type NumberPath = cdb_model::document::Path<
+    LimitedKey,
+    i64,
+    cdb_model::document::Unindexed,
+    cdb_model::document::Patchable,
+>;
 
-type EntryPath = cdb_model::EntryPath<LimitedKey, i64, cdb_model::Patchable>;
+type EntryPath = cdb_model::operation::EntryPath<LimitedKey, i64, cdb_model::document::Patchable>;
 
 fn place(field: &Field) -> Place {
     match field {

@@ -4,7 +4,7 @@
 //! counts as lost: the protocol finds out whether it was applied.
 
 use cdb_client::Error as ClientError;
-use cdb_coordination::name_hash;
+use cdb_coordination::membership::name_hash;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until, timeout};

@@ -2,7 +2,8 @@
 
 use cdb_client::ContainerClient;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
-use cdb_model::{Batch, BatchError, Patch, Query, Stored, Timestamp};
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Patch, Query, Stored, Timestamp};
 
 use crate::error::Result;
 use crate::queue::Services;

@@ -3,12 +3,16 @@
 use duroxide::{Event, EventKind};
 
 use super::decision::{self, decisions, describe};
-use super::difference::{self, Difference, DifferenceKind};
+use super::difference::{self, DifferenceKind, ReplayDifference};
 use super::recording::Recording;
 
 impl Recording {
     /// The code waits after all events.
-    pub(super) fn waits(&self, decided: &[Event], end: Option<&Event>) -> Result<(), Difference> {
+    pub(super) fn waits(
+        &self,
+        decided: &[Event],
+        end: Option<&Event>,
+    ) -> Result<(), ReplayDifference> {
         if let Some(decision) = decisions(decided).first() {
             let text = format!("nothing more is recorded, the code decides {decision}");
             return Err(self.difference(
@@ -32,7 +36,7 @@ impl Recording {
         recorded: &Event,
         decided: Option<&String>,
         text: &str,
-    ) -> Difference {
+    ) -> ReplayDifference {
         let is_decision = decision::of(&recorded.kind).is_some();
         let what = describe(&recorded.kind);
         let text = match decided {
@@ -51,7 +55,7 @@ impl Recording {
         rest: &[Event],
         decided: &[Event],
         result: &EventKind,
-    ) -> Result<(), Difference> {
+    ) -> Result<(), ReplayDifference> {
         let mut decided = decisions(decided).into_iter();
         for event in rest {
             let Some(recorded) = decision::of(&event.kind) else {
@@ -84,7 +88,7 @@ impl Recording {
         result: &EventKind,
         end: Option<&Event>,
         last: &Event,
-    ) -> Result<(), Difference> {
+    ) -> Result<(), ReplayDifference> {
         let what = describe(result);
         let Some(end) = end else {
             let text = format!("the recorded execution goes on, the code ends with {what}");

@@ -7,7 +7,7 @@ use duroxide::{AppErrorKind, ErrorDetails, EventKind};
 /// The first difference between a recorded execution and the code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Difference {
+pub struct ReplayDifference {
     /// The instance.
     pub instance: String,
     /// The execution.
@@ -37,7 +37,7 @@ pub enum DifferenceKind {
     Unreadable,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for ReplayDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -51,7 +51,7 @@ impl fmt::Display for Difference {
     }
 }
 
-impl std::error::Error for Difference {}
+impl std::error::Error for ReplayDifference {}
 
 /// Whether the code decided this end. Other failures came from outside: a cancellation, a poisoned
 /// message, a damaged history.

@@ -49,7 +49,7 @@ mod run;
 use duroxide::{EventKind, OrchestrationRegistry};
 
 use decision::decisions;
-pub use difference::{Difference, DifferenceKind};
+pub use difference::{DifferenceKind, ReplayDifference};
 pub use export::Export;
 pub use recording::Recording;
 pub(crate) use recording::read;
@@ -71,7 +71,7 @@ impl Replay {
     ///
     /// # Errors
     /// The first difference between the recorded decisions and those of the code.
-    pub fn check(&self, recording: &Recording) -> Result<(), Difference> {
+    pub fn check(&self, recording: &Recording) -> Result<(), ReplayDifference> {
         let end = recording
             .events
             .iter()

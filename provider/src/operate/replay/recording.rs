@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use duroxide::Event;
 use duroxide::providers::KvEntry;
 
-use super::difference::{Difference, DifferenceKind};
+use super::difference::{DifferenceKind, ReplayDifference};
 use crate::error::Result;
 use crate::stored::{Store, history, kv};
 
@@ -52,8 +52,8 @@ impl Recording {
         kind: DifferenceKind,
         event: Option<&Event>,
         text: String,
-    ) -> Difference {
-        Difference {
+    ) -> ReplayDifference {
+        ReplayDifference {
             instance: self.instance.clone(),
             execution: self.execution,
             event: event.map(Event::event_id),

@@ -9,7 +9,7 @@ use duroxide::{
 };
 use semver::Version;
 
-use super::difference::{Difference, DifferenceKind};
+use super::difference::{DifferenceKind, ReplayDifference};
 use super::recording::Recording;
 
 /// The name of the worker, which orchestrations can see and must not depend on.
@@ -48,7 +48,7 @@ impl<'a> Execution<'a> {
         orchestrations: &OrchestrationRegistry,
         recording: &'a Recording,
         events: &'a [Event],
-    ) -> Result<Self, Difference> {
+    ) -> Result<Self, ReplayDifference> {
         let Some(EventKind::OrchestrationStarted {
             name,
             version,

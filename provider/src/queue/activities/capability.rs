@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cdb_model::Filter;
+use cdb_model::query::Filter;
 use duroxide::providers::{SessionFetchConfig, TagFilter};
 
 use crate::queue::session::Sessions;

@@ -1,8 +1,10 @@
 //! Polls of the worker queue.
 
-use cdb_client::PhysicalPartitionId;
-use cdb_coordination::Runs;
-use cdb_model::{Filter, Indexed, Patchable, Path, Query, Stored, Timestamp};
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_coordination::search::Runs;
+use cdb_model::document::{Indexed, Patchable, Path};
+use cdb_model::query::Filter;
+use cdb_model::{Query, Stored, Timestamp};
 use tokio::time::Instant;
 
 use super::capability::{ActivityKey, Scope};

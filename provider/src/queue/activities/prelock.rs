@@ -8,9 +8,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cdb_client::BatchOutcome;
-use cdb_coordination::Lockable;
-use cdb_model::{Batch, BatchError, Document, OperationIndex, Stored, Timestamp};
+use cdb_client::write::BatchOutcome;
+use cdb_coordination::lease::Lockable;
+use cdb_model::operation::{BatchError, OperationIndex};
+use cdb_model::{Batch, Document, Stored, Timestamp};
 use parking_lot::Mutex;
 
 use super::capability::{ActivityKey, WorkerCapability};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_coordination::Runs;
+use cdb_coordination::search::Runs;
 use cdb_model::{Document, Stored};
 use duroxide::Event;
 

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_coordination::Found;
-use cdb_model::{ItemId, Patch, Timestamp};
+use cdb_coordination::lease::Found;
+use cdb_model::value::ItemId;
+use cdb_model::{Patch, Timestamp};
 
 use super::message::Message;
 use super::turn::Turn;

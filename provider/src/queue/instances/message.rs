@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use cdb_model::{Document, DocumentKey, ETag, ItemId, Stored, Timestamp};
+use cdb_model::value::ItemId;
+use cdb_model::{Document, DocumentKey, ETag, Stored, Timestamp};
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 

@@ -1,7 +1,8 @@
 //! A message that a batch enqueues, and what this process knows of it afterwards.
 
-use cdb_client::BatchOutcome;
-use cdb_model::{Batch, BatchError, BulkBatch, Document as _, ETag, OperationIndex};
+use cdb_client::write::BatchOutcome;
+use cdb_model::operation::{BatchError, BulkBatch, OperationIndex};
+use cdb_model::{Batch, Document as _, ETag};
 use duroxide::providers::WorkItem;
 use tokio::time::Instant;
 

@@ -2,8 +2,10 @@
 
 use std::hash::BuildHasher as _;
 
-use cdb_client::PhysicalPartitionId;
-use cdb_model::{Filter, Indexed, Patchable, Path, Query, Stored, Timestamp};
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_model::document::{Indexed, Patchable, Path};
+use cdb_model::query::Filter;
+use cdb_model::{Query, Stored, Timestamp};
 use tokio::time::Instant;
 
 use super::known::Instances;

@@ -5,8 +5,9 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cdb_coordination::Runs;
-use cdb_model::{ItemId, Timestamp};
+use cdb_coordination::search::Runs;
+use cdb_model::Timestamp;
+use cdb_model::value::ItemId;
 use duroxide::Event;
 use parking_lot::Mutex;
 use tokio::time::Instant;

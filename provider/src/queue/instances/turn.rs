@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_coordination::Lockable;
-use cdb_model::{ETag, ItemId, Stored, Timestamp};
+use cdb_coordination::lease::Lockable;
+use cdb_model::value::ItemId;
+use cdb_model::{ETag, Stored, Timestamp};
 use duroxide::Event;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;

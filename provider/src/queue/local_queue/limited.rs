@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cdb_coordination::Runs;
+use cdb_coordination::search::Runs;
 use tokio::sync::Notify;
 
 use super::limiter::{Key, Selected, Tag};

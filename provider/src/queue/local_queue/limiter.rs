@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cdb_coordination::{Runs, name_hash};
+use cdb_coordination::membership::name_hash;
+use cdb_coordination::search::Runs;
 
 use crate::queue::limits::protocol::{
     self, ItemId, Message, Reply, Runtime, Share, Turns, Usage, Waiting, acquisition_order,

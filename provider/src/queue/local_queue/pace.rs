@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
-use cdb_client::PhysicalPartitionId;
-use cdb_coordination::Windows;
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_coordination::search::Windows;
 
 use crate::timing::{BUSY_FOR, BUSY_POLL};
 

@@ -1,10 +1,11 @@
 //! A queue that polls fill: the query of its polls, and the use of a row.
 
-use cdb_client::PhysicalPartitionId;
-use cdb_coordination::Runs;
-use cdb_model::{
-    Filter, Indexed, Patchable, Path, QueriedIn, Query, Stored, Timestamp, Unreadable,
-};
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_coordination::search::Runs;
+use cdb_model::document::{Indexed, Patchable, Path};
+use cdb_model::query::{Filter, QueriedIn};
+use cdb_model::stored::Unreadable;
+use cdb_model::{Query, Stored, Timestamp};
 use tokio::time::Instant;
 
 use super::share::{Part, PolledQueue, Share};

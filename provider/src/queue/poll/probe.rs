@@ -7,8 +7,10 @@
 
 use std::time::Duration;
 
-use cdb_client::PhysicalPartitionId;
-use cdb_model::{Filter, Query, Stored, Unreadable};
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_model::query::Filter;
+use cdb_model::stored::Unreadable;
+use cdb_model::{Query, Stored};
 use futures::StreamExt as _;
 use futures::stream;
 use tokio::time::Instant;

@@ -1,7 +1,7 @@
 //! The run of a poll: the partitions to query, their answers, and the found items.
 
-use cdb_client::PhysicalPartitionId;
-use cdb_coordination::{Runs, Windows};
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_coordination::search::{Runs, Windows};
 use cdb_model::Timestamp;
 use futures::StreamExt as _;
 use futures::stream;

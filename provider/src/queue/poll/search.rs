@@ -1,8 +1,11 @@
 //! The search of a physical partition for due rows, past those that cannot be used now.
 
-use cdb_client::{ContainerClient, PhysicalPartitionId};
-use cdb_coordination::{Runs, Windows};
-use cdb_model::{Document, QueriedIn, Query, Stored, Timestamp, Unreadable};
+use cdb_client::ContainerClient;
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_coordination::search::{Runs, Windows};
+use cdb_model::query::QueriedIn;
+use cdb_model::stored::Unreadable;
+use cdb_model::{Document, Query, Stored, Timestamp};
 use tokio::time::Instant;
 
 use crate::error::Result;

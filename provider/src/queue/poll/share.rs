@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::PhysicalPartitionId;
-use cdb_coordination::{LeaseProvider, SlotSet};
+use cdb_client::partitions::PhysicalPartitionId;
+use cdb_coordination::membership::{LeaseProvider, SlotSet};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -221,7 +221,7 @@ impl Share {
 #[cfg(test)]
 mod tests {
     use async_trait::async_trait;
-    use cdb_coordination::InMemoryLeaseProvider;
+    use cdb_coordination::membership::InMemoryLeaseProvider;
 
     use super::*;
 

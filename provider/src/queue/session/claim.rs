@@ -2,7 +2,8 @@
 //! the version that was free.
 
 use cdb_client::ErrorKind;
-use cdb_model::{Batch, BatchError, Document, DocumentKey, ETag, Query, Timestamp};
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Document, DocumentKey, ETag, Query, Timestamp};
 use duroxide::providers::SessionFetchConfig;
 
 use super::table::Sessions;

@@ -128,7 +128,8 @@ impl Sessions {
 mod tests {
     use std::time::Duration;
 
-    use cdb_client::{CosmosClient, MasterKey, Script};
+    use cdb_client::transport::Script;
+    use cdb_client::{CosmosClient, MasterKey};
 
     use super::*;
     use crate::config::CosmosDBProviderConfig;

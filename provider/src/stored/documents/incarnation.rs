@@ -1,6 +1,7 @@
 //! Which of the instances that have had an id.
 
-use cdb_model::{Projection, Timestamp, Unreadable};
+use cdb_model::stored::Unreadable;
+use cdb_model::{Projection, Timestamp};
 use serde::Deserialize;
 
 use super::instance::Instance;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use cdb_coordination::Lockable;
+use cdb_coordination::lease::Lockable;
 use cdb_model::{Document, Scalar, Timestamp};
 use serde::{Deserialize, Serialize};
 

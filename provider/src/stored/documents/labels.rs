@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cdb_coordination::name_hash;
+use cdb_coordination::membership::name_hash;
 use serde::{Deserialize, Serialize};
 
 use super::attribute::AttributeValue;

@@ -1,7 +1,7 @@
 //! The membership of runtimes that share a container: the documents of
 //! [`Membership`](cdb_coordination::Membership).
 
-use cdb_coordination::{MemberDocument, MemberRecord};
+use cdb_coordination::membership::{MemberDocument, MemberRecord};
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};
 
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 /// fields is indexed, so existing containers need no other policy.
 ///
 /// ```
-/// use cdb_provider::coordination::{MemberRecord, MembershipConfig};
+/// use cdb_provider::coordination::membership::{MemberRecord, MembershipConfig};
 /// use cdb_provider::documents::Member;
 /// use cdb_provider::model::{Document as _, Query};
-/// # use cdb_provider::coordination::MemberDocument as _;
+/// # use cdb_provider::coordination::membership::MemberDocument as _;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let emulator = cdb_emulator::Emulator::start().await?;

@@ -127,7 +127,7 @@ impl OutboxIntent {
 /// let events = cancelled.small.iter().chain(&cancelled.large);
 /// let keys: Vec<_> = events.map(|event| WorkerItemKey::new("order-7", cancelled.execution_id, *event)).collect();
 /// assert_eq!(keys[2].to_id()?.as_str(), "order-7:work:1:5");
-/// # Ok::<(), cdb_provider::model::IdError>(())
+/// # Ok::<(), cdb_provider::model::value::IdError>(())
 /// ```
 #[derive(Serialize, Deserialize, Clone, Debug, Default)]
 #[serde(rename_all = "camelCase")]

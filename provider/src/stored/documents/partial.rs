@@ -2,7 +2,9 @@
 //! and to fail what they belong to. A partial document is never written back as a whole: its lock
 //! is a patch, and a commit replaces or deletes it.
 
-use cdb_model::{Document, DocumentKey, PartitionKeyValue, Stored, Unreadable};
+use cdb_model::stored::Unreadable;
+use cdb_model::value::PartitionKeyValue;
+use cdb_model::{Document, DocumentKey, Stored};
 
 use super::chunk::Text;
 use super::instance::{Instance, Status};

@@ -3,8 +3,9 @@
 //! The id of an item is derived from its cause, if it has one, so that a repeated write stores one
 //! item.
 
-use cdb_coordination::Lockable;
-use cdb_model::{Document, Fixed, Indexed, Path, Timestamp};
+use cdb_coordination::lease::Lockable;
+use cdb_model::document::{Fixed, Indexed, Path};
+use cdb_model::{Document, Timestamp};
 use duroxide::ErrorDetails;
 use duroxide::providers::WorkItem;
 use serde::{Deserialize, Serialize};
@@ -444,7 +445,7 @@ fn execution_of(item: &WorkItem) -> Option<u64> {
 /// library's hasher does not promise that.
 ///
 /// ```
-/// use cdb_provider::coordination::owner_of_slot;
+/// use cdb_provider::coordination::membership::owner_of_slot;
 /// use cdb_provider::documents::dispatch_slot;
 ///
 /// // Finds the runtime that polls for the work of `order-7`.

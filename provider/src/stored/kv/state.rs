@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Document, DocumentKey, ETag, Filter, IdError, ItemId, Query, Stored, Timestamp};
+use cdb_model::query::Filter;
+use cdb_model::value::{IdError, ItemId};
+use cdb_model::{Document, DocumentKey, ETag, Query, Stored, Timestamp};
 use duroxide::providers::KvEntry;
 
 use crate::error::{Error, Result};

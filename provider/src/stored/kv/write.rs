@@ -1,7 +1,8 @@
 //! The change of a key-value store in a commit: one document per key, or all keys in one document.
 
-use cdb_client::BatchOutcome;
-use cdb_model::{Batch, BatchError, Document, DocumentKey, ETag, OperationIndex, Stored};
+use cdb_client::write::BatchOutcome;
+use cdb_model::operation::{BatchError, OperationIndex};
+use cdb_model::{Batch, Document, DocumentKey, ETag, Stored};
 use serde::ser::Error as _;
 
 use super::changes::KvChanges;

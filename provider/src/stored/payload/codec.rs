@@ -17,7 +17,7 @@ pub trait PayloadCodec: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// With [`PayloadError::Unavailable`] the runtime repeats the call later.
-    fn encode(&self, payload: &str) -> Result<Option<Encoded>, PayloadError>;
+    fn encode(&self, payload: &str) -> Result<Option<EncodedPayload>, PayloadError>;
 
     /// Decodes the bytes that [`encode`](Self::encode) returned with this key id, perhaps in
     /// another process or by an earlier version.
@@ -30,7 +30,7 @@ pub trait PayloadCodec: fmt::Debug + Send + Sync {
 
 /// An encoded payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Encoded {
+pub struct EncodedPayload {
     /// The id of the key: 1 to 64 letters, digits, `-`, `_` or `.`. Stored beside the bytes.
     pub key: String,
     /// The encoded payload. Stored as base64, which adds a third.

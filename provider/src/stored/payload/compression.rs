@@ -1,6 +1,6 @@
 //! Compression of payloads.
 
-use super::codec::{Encoded, PayloadCodec, PayloadError};
+use super::codec::{EncodedPayload, PayloadCodec, PayloadError};
 
 /// The key id of compressed payloads.
 const LZ4: &str = "lz4";
@@ -39,14 +39,14 @@ impl PayloadCodec for Compression {
         LZ4
     }
 
-    fn encode(&self, payload: &str) -> Result<Option<Encoded>, PayloadError> {
+    fn encode(&self, payload: &str) -> Result<Option<EncodedPayload>, PayloadError> {
         if payload.len() < SHORT {
             return Ok(None);
         }
         let bytes = compress(payload.as_bytes());
         let is_shorter = bytes.len() / 3 * 4 + 32 < payload.len();
         let key = LZ4.to_owned();
-        Ok(is_shorter.then_some(Encoded { key, bytes }))
+        Ok(is_shorter.then_some(EncodedPayload { key, bytes }))
     }
 
     fn decode(&self, key: &str, bytes: &[u8]) -> Result<String, PayloadError> {

@@ -10,7 +10,7 @@ use chacha20poly1305::aead::{Aead as _, Generate as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use parking_lot::RwLock;
 
-use super::codec::{Encoded, PayloadCodec, PayloadError, check_key_id};
+use super::codec::{EncodedPayload, PayloadCodec, PayloadError, check_key_id};
 use super::compression::{SHORT, compress, decompress, text};
 
 /// The bytes of a nonce, which precedes the ciphertext. Random ones of this length never repeat.
@@ -180,7 +180,7 @@ impl PayloadCodec for Encryption {
         "xchacha20-poly1305"
     }
 
-    fn encode(&self, payload: &str) -> Result<Option<Encoded>, PayloadError> {
+    fn encode(&self, payload: &str) -> Result<Option<EncodedPayload>, PayloadError> {
         let failed =
             |reason: String| PayloadError::Unavailable(format!("cannot encrypt: {reason}"));
         let current = self.cipher(None);
@@ -193,7 +193,7 @@ impl PayloadCodec for Encryption {
         let ciphertext = cipher.encrypt(&nonce, plaintext);
         let ciphertext = ciphertext.map_err(|error| failed(error.to_string()))?;
         let bytes = [&*nonce, &*ciphertext].concat();
-        Ok(Some(Encoded { key, bytes }))
+        Ok(Some(EncodedPayload { key, bytes }))
     }
 
     fn decode(&self, key: &str, bytes: &[u8]) -> Result<String, PayloadError> {
@@ -233,7 +233,7 @@ mod tests {
     fn every_changed_byte_is_found() {
         let encryption = Encryption::new("k1", &[1; 32]).unwrap().compressed();
         for payload in ["", "short", &"long ".repeat(100)] {
-            let Encoded { key, bytes } = encryption.encode(payload).unwrap().unwrap();
+            let EncodedPayload { key, bytes } = encryption.encode(payload).unwrap().unwrap();
             assert_eq!(encryption.decode(&key, &bytes).as_deref(), Ok(payload));
             for at in 0..bytes.len() {
                 let mut changed = bytes.clone();

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use cdb_provider::payload::{Encoded, PayloadCodec, PayloadError};
+//! use cdb_provider::payload::{EncodedPayload, PayloadCodec, PayloadError};
 //! use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 //!
 //! /// A codec for tests. Reverses the bytes.
@@ -19,9 +19,9 @@
 //!         "backwards"
 //!     }
 //!
-//!     fn encode(&self, payload: &str) -> Result<Option<Encoded>, PayloadError> {
+//!     fn encode(&self, payload: &str) -> Result<Option<EncodedPayload>, PayloadError> {
 //!         let bytes = payload.bytes().rev().collect();
-//!         Ok(Some(Encoded { key: "k1".to_owned(), bytes }))
+//!         Ok(Some(EncodedPayload { key: "k1".to_owned(), bytes }))
 //!     }
 //!
 //!     fn decode(&self, _key: &str, bytes: &[u8]) -> Result<String, PayloadError> {
@@ -49,7 +49,7 @@ mod payloads;
 
 use std::sync::Arc;
 
-pub use codec::{Encoded, PayloadCodec, PayloadError};
+pub use codec::{EncodedPayload, PayloadCodec, PayloadError};
 #[cfg(feature = "codecs")]
 pub use compression::Compression;
 #[cfg(feature = "codecs")]

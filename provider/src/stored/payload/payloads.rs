@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use duroxide::providers::{KvEntry, OrchestrationItem, WorkItem};
 use duroxide::{ErrorDetails, Event, EventKind};
 
-use super::codec::{Encoded, PayloadCodec, PayloadError, check_key_id};
+use super::codec::{EncodedPayload, PayloadCodec, PayloadError, check_key_id};
 use super::fields::{of_error, of_event, of_message};
 use crate::error::{Error, Result};
 
@@ -70,7 +70,7 @@ impl Payloads {
             Some(codec) => codec.encode(payload)?,
             None => None,
         };
-        if let Some(Encoded { key, bytes }) = encoded {
+        if let Some(EncodedPayload { key, bytes }) = encoded {
             check_key_id(&key)?;
             *payload = prefixed(&key, &bytes);
         } else if is_prefixed {
@@ -268,10 +268,10 @@ mod tests {
             "one-key"
         }
 
-        fn encode(&self, payload: &str) -> Result<Option<Encoded>, PayloadError> {
+        fn encode(&self, payload: &str) -> Result<Option<EncodedPayload>, PayloadError> {
             let key = "k1".to_owned();
             let bytes = payload.as_bytes().to_vec();
-            Ok((payload != "as it is").then_some(Encoded { key, bytes }))
+            Ok((payload != "as it is").then_some(EncodedPayload { key, bytes }))
         }
 
         fn decode(&self, key: &str, bytes: &[u8]) -> Result<String, PayloadError> {

@@ -1,8 +1,9 @@
 //! Deletes chunks that no document refers to, immediately or by the sweep.
 
 use cdb_client::ContainerClient;
-use cdb_coordination::{Fenced, execute_proven};
-use cdb_model::{Batch, BatchError, BulkBatch, Document, ETag, Query, Timestamp};
+use cdb_coordination::lease::{Fenced, execute_proven};
+use cdb_model::operation::{BatchError, BulkBatch};
+use cdb_model::{Batch, Document, ETag, Query, Timestamp};
 use futures::{StreamExt as _, stream};
 
 use crate::error::{Error, Result, committed};

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use cdb_client::ContainerClient;
-use cdb_model::{Batch, BatchError, Document, Patch, Timestamp};
+use cdb_model::operation::BatchError;
+use cdb_model::{Batch, Document, Patch, Timestamp};
 use duroxide::providers::WorkItem;
 use futures::stream::{self, StreamExt};
 

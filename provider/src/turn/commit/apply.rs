@@ -1,6 +1,6 @@
 //! The effects of a commit in this process. Nothing here sends a request.
 
-use cdb_client::BatchOutcome;
+use cdb_client::write::BatchOutcome;
 use duroxide::providers::WorkItem;
 use metrics::histogram;
 use tracing::Span;

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use cdb_client::BatchOutcome;
-use cdb_model::{Batch, ItemId, Stored};
+use cdb_client::write::BatchOutcome;
+use cdb_model::value::ItemId;
+use cdb_model::{Batch, Stored};
 use tokio::time::{sleep, timeout};
 
 use crate::error::{Error, Result};

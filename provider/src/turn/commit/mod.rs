@@ -11,7 +11,7 @@ mod plan;
 mod segments;
 mod send;
 
-use cdb_client::machine_now;
+use cdb_client::clock::machine_now;
 use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
 use metrics::counter;

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
-use cdb_model::{Batch, BatchError, Document as _, OperationIndex, Timestamp};
+use cdb_model::operation::{BatchError, OperationIndex};
+use cdb_model::{Batch, Document as _, Timestamp};
 use duroxide::providers::WorkItem;
 
 use crate::queue::instances::TurnResult;

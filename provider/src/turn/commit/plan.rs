@@ -5,11 +5,10 @@
 //! history of the turn and the key-value store become one document each, and its items leave in few
 //! intents. The rest fits into a batch, whatever the size of the turn.
 
-use cdb_client::BatchOutcome;
-use cdb_model::{
-    Batch, BatchError, Document, DocumentKey, ETag, EncodeError, OperationError, OperationIndex,
-    Stored, Timestamp,
-};
+use cdb_client::write::BatchOutcome;
+use cdb_model::document::EncodeError;
+use cdb_model::operation::{BatchError, OperationError, OperationIndex};
+use cdb_model::{Batch, Document, DocumentKey, ETag, Stored, Timestamp};
 use tokio::time::Instant;
 
 use super::advance::{advance, ended_execution};

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use cdb_client::{BatchOutcome, ContainerClient};
-use cdb_coordination::{Fenced, FencedWrite, Found, execute_fenced};
+use cdb_client::ContainerClient;
+use cdb_client::write::BatchOutcome;
+use cdb_coordination::lease::{Fenced, FencedWrite, Found, execute_fenced};
 use tokio::time::Instant;
 
 use super::handed_over::HandedOver;

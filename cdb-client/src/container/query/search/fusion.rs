@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use cdb_model::Direction;
+use cdb_model::shape::Direction;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

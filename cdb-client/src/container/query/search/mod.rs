@@ -7,10 +7,11 @@
 mod fusion;
 mod plan;
 
-use cdb_model::{
-    Container, DecodeError, Fetch, Hit, QueriedIn, SearchQuery, SearchStatement, Statement,
-    ValueError,
-};
+use cdb_model::Container;
+use cdb_model::document::DecodeError;
+use cdb_model::query::QueriedIn;
+use cdb_model::query::search::{Hit, SearchQuery, SearchStatement};
+use cdb_model::query::statement::{Fetch, Statement, ValueError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -29,7 +30,8 @@ impl<C: Container> ContainerClient<C> {
     ///
     /// ```
     /// use cdb_client::ContainerClient;
-    /// use cdb_model::{Container, Document, Hit, Query};
+    /// use cdb_model::query::search::Hit;
+    /// use cdb_model::{Container, Document, Query};
     /// use serde::{Deserialize, Serialize};
     ///
     /// #[derive(Document, Serialize, Deserialize)]

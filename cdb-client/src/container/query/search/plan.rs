@@ -2,14 +2,15 @@
 //!
 //! Form: `HybridSearchQueryInfo` of the vendor's .NET client.
 
-use cdb_model::{Direction, RowForm, Statement};
+use cdb_model::query::statement::{RowForm, Statement};
+use cdb_model::shape::Direction;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::fusion::Scores;
 use crate::container::context::ContainerContext;
 use crate::container::query::source::{QUERY, QueryRequest};
-use crate::error::{Error, OperationKind, Result};
+use crate::error::{Error, RequestKind, Result};
 use crate::protocol::header;
 
 /// The features of a plan that this client executes. Names: `QueryFeature.cs` of the vendor's .NET
@@ -70,7 +71,7 @@ impl Plan {
     pub(super) async fn of(context: &ContainerContext, statement: &Statement) -> Result<Self> {
         let body = QueryRequest::new(statement, None, false)?.into_body();
         let request = context
-            .items_request(OperationKind::Query, QUERY, body)
+            .items_request(RequestKind::Query, QUERY, body)
             .header(header::IS_QUERY, "True")
             .header(header::CROSS_PARTITION, "True")
             .header(header::IS_PLAN_REQUEST, "True")

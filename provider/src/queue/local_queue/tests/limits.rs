@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cdb_coordination::Runs;
+use cdb_coordination::search::Runs;
 
 use super::promises::{learn, sleeper, takes};
 use super::service::Service;

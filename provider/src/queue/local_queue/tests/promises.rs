@@ -1,6 +1,6 @@
 //! The promises of the queue.
 
-use cdb_coordination::Runs;
+use cdb_coordination::search::Runs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

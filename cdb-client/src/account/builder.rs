@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cdb_model::Timestamp;
 use http::HeaderValue;
 
-use crate::client::CosmosClient;
+use crate::account::CosmosClient;
 use crate::clock::{ServiceClock, machine_now};
 use crate::credential::Credential;
 use crate::error::{Error, Result};
@@ -75,7 +75,7 @@ impl CosmosClientBuilder {
     /// Starts the client's clock with simulated time, instead of the machine's. Call it together
     /// with [`transport`](Self::transport), right before [`build`](Self::build).
     #[cfg(any(test, feature = "test-support"))]
-    pub fn clock_of(mut self, time: &crate::SimulatedTime) -> Self {
+    pub fn clock_of(mut self, time: &crate::transport::SimulatedTime) -> Self {
         self.start = Some(time.now());
         self
     }

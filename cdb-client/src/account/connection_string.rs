@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use zeroize::Zeroizing;
 
-use crate::client::{CosmosClient, CosmosClientBuilder};
+use crate::account::{CosmosClient, CosmosClientBuilder};
 use crate::credential::MasterKey;
 use crate::error::{Error, Result};
 use crate::transport::endpoint::without_secrets;
