@@ -9,6 +9,7 @@ mod background_work;
 mod backlog;
 mod bad_input;
 mod book;
+mod broken_off;
 mod busy_workers;
 mod cancellations;
 mod circles;

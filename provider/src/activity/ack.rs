@@ -24,7 +24,10 @@ pub(super) async fn ack_locked(
     stalled: CancellationToken,
 ) -> Result<()> {
     let completion = completion.map(|completion| within_limit(&services.store, completion));
+    let ended = CancellationToken::new();
+    let _until_return = ended.clone().drop_guard();
     let mut lock = shared.lock().await;
+    lock.acknowledging = Some(ended);
     let is_unanswered = lock.unanswered;
     match lock.effects {
         EffectsState::Committed => {

@@ -30,8 +30,10 @@ pub(crate) async fn ack(
     let queue = services.activities().local();
     let running = queue.running(token)?;
     let (fetched, detached) = queue.with(|queue, _| (queue.fetched(token), queue.detached()));
-    let is_runtime = fetched.is_some_and(|(_, caller)| caller.is_runtime());
-    let instance = running.lock().await.item.document.instance_id.clone();
+    let Some((key, caller)) = fetched else {
+        return Err(Error::LockLost("the activity has ended"));
+    };
+    let instance = key.instance_id;
     let stalled = CancellationToken::new();
     let (cloned, turn) = (services.clone(), stalled.clone());
     let mut ack = services.store.tasks.outliving(|left| async move {
@@ -43,10 +45,10 @@ pub(crate) async fn ack(
         }
         ended
     });
-    if !is_runtime || detached >= CONCURRENCY {
+    if !caller.is_runtime() || detached >= CONCURRENCY {
         return ack.await;
     }
-    let partition = instance.as_str().into();
+    let partition = (&*instance).into();
     let container = services.container();
     tokio::select! {
         acknowledged = container.until_stalled(&partition, COMMIT_REFUSED, &mut ack) => {
@@ -58,7 +60,7 @@ pub(crate) async fn ack(
     }
     queue.detach(token);
     tracing::warn!(
-        instance,
+        %instance,
         "an activity is ended without its worker, because its partition throttles it or does not answer"
     );
     drop(ack);

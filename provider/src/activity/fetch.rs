@@ -350,14 +350,15 @@ async fn attempt(
     let time = activities.lock_time(&guard.claim.key, request.lock_timeout);
     let item = locked(store, seen.document.clone(), now, time);
     guard.locking(item.lock_token.as_deref().unwrap_or_default(), time);
+    if let Some(claim) = &claim {
+        // Before the answer: a worker that does not wait for it may hold the session.
+        services.queues.sessions.claimed(claim);
+    }
     let etag = match write(store, seen, &item, claim.as_ref()).await? {
         Attempted::Locked(etag) => etag,
         Attempted::Lost => return Ok(Attempted::Lost),
         Attempted::SessionHeld => return Ok(Attempted::SessionHeld),
     };
-    if let Some(claim) = &claim {
-        services.queues.sessions.claimed(claim);
-    }
     Ok(Attempted::Locked(Stored {
         id: seen.id.clone(),
         document: item,

@@ -50,12 +50,11 @@ pub(super) async fn hand_over(
     if !is_taken || !is_current(services, shared).await {
         return Ok(HandedOver::Store(None));
     }
-    let mut lock = shared.lock().await;
+    let lock = shared.lock().await;
     let Some(takers) = takers(services, &lock, completion) else {
         return Ok(HandedOver::Store(None));
     };
-    let settled = CancellationToken::new();
-    let (over, ticket) = HandOver::of_activity(shared, settled.clone(), stalled);
+    let (over, ticket) = HandOver::of_activity(shared, stalled);
     let Some(message) = unstored(services, &lock, completion, ticket)? else {
         return Ok(HandedOver::Store(None));
     };
@@ -63,7 +62,6 @@ pub(super) async fn hand_over(
     let Some(next) = next else {
         return Ok(HandedOver::Store(None));
     };
-    lock.handed_over = Some(settled);
     drop(lock);
     match over.answer(next.within).await {
         Answer::Consumed => {

@@ -66,9 +66,8 @@ impl PublicNames {
     fn items(&mut self, module: &str, mut tokens: &[&str], folder: &Path) {
         while let Some(first) = tokens.first() {
             tokens = match tokens {
-                ["#", "[", "cfg", "(", "test", ..]
+                ["#", "[", "cfg", "(", "test" | "doctest", ..]
                 | ["#", "[", "cfg", "(", "all", "(", "test", ..]
-                | ["#", "[", "cfg", "(", "doctest", ..]
                 | ["#", "[", "doc", "(", "hidden", ..] => after_item(after_attributes(tokens)),
                 ["#", ..] => after_attribute(tokens),
                 ["pub", "use", tree @ ..] => {
@@ -147,8 +146,7 @@ fn name_of<'a>(item: &[&'a str]) -> Option<&'a str> {
     match item {
         ["(", ..] => None,
         ["async" | "unsafe", rest @ ..] => name_of(rest),
-        ["const", "fn", name, ..] => Some(name),
-        [_, name, ..] => Some(name),
+        ["const", "fn", name, ..] | [_, name, ..] => Some(name),
         _ => None,
     }
 }
@@ -211,7 +209,7 @@ fn no_name_is_public_at_two_places() {
 
 #[test]
 fn public_items_are_found() {
-    let source = r#"
+    let source = r"
         //! A crate.
         #![cfg_attr(docsrs, feature(doc_cfg))]
         /// Documented.
@@ -228,7 +226,7 @@ fn public_items_are_found() {
         pub const F: u8 = 0;
         pub mod g { pub async fn h() {} }
         impl<T> A<T> { pub fn method() {} }
-    "#;
+    ";
     let tokens = tokens(source);
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
     let mut names = PublicNames::default();

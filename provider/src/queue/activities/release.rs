@@ -35,9 +35,9 @@ impl Locked for Activities {
 
     async fn release_running(services: &Services, running: Shared<Self>) {
         let mut lock = running.lock().await;
-        while let Some(settled) = lock.handed_over.take() {
+        while let Some(ended) = lock.acknowledging.clone().filter(|it| !it.is_cancelled()) {
             drop(lock);
-            settled.cancelled().await;
+            ended.cancelled().await;
             lock = running.lock().await;
         }
         if lock.holds(services.store.now()) {

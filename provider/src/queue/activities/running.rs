@@ -18,8 +18,8 @@ pub(crate) struct WorkLock {
     pub(crate) effects: EffectsState,
     /// Whether the last renewal failed, although the lock is not lost.
     pub(crate) unanswered: bool,
-    /// Cancelled when an acknowledgement has ended that hands the completion over to a turn.
-    pub(crate) handed_over: Option<CancellationToken>,
+    /// Cancelled when the acknowledgement that is under way has ended. It does not lock the activity all the time.
+    pub(crate) acknowledging: Option<CancellationToken>,
     /// Acknowledged, abandoned or lost. A second call with the same token waits for the first one
     /// and fails.
     pub(crate) ended: bool,
@@ -46,7 +46,7 @@ impl WorkLock {
             request,
             effects: EffectsState::None,
             unanswered: false,
-            handed_over: None,
+            acknowledging: None,
             ended: false,
         }
     }

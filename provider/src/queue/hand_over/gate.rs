@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cdb_model::ETag;
 use tokio::sync::{Mutex, Notify, OwnedMutexGuard};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 use crate::queue::activities::{Activities, WorkLock};
 use crate::queue::local_queue::Shared;
@@ -40,7 +40,6 @@ struct Gate {
 #[derive(Debug)]
 pub(crate) struct HandOver {
     gate: Arc<Gate>,
-    _settled: Option<DropGuard>,
 }
 
 /// How a hand-over has ended for the caller.
@@ -58,31 +57,24 @@ pub(crate) struct Storing {
     pub(crate) delay: Duration,
     /// Whether no turn has taken the message in time.
     pub(crate) is_late: bool,
-    /// Kept until the message is stored.
-    _over: HandOver,
 }
 
 impl HandOver {
-    /// Offers the completion of an activity. `settled` is cancelled when the acknowledgement has ended,
-    /// `stalled` when the commit goes on without its dispatcher, so that the worker does, too.
+    /// Offers the completion of an activity. `stalled` is cancelled when the commit goes on without its
+    /// dispatcher, so that the worker does, too.
     pub(crate) fn of_activity(
         activity: &Shared<Activities>,
-        settled: CancellationToken,
         stalled: CancellationToken,
     ) -> (Self, Ticket) {
-        Self::new(Some(activity.clone()), Some(settled.drop_guard()), stalled)
+        Self::new(Some(activity.clone()), stalled)
     }
 
     /// Offers the start of an instance.
     pub(crate) fn of_start() -> (Self, Ticket) {
-        Self::new(None, None, CancellationToken::new())
+        Self::new(None, CancellationToken::new())
     }
 
-    fn new(
-        activity: Option<Shared<Activities>>,
-        settled: Option<DropGuard>,
-        stalled: CancellationToken,
-    ) -> (Self, Ticket) {
+    fn new(activity: Option<Shared<Activities>>, stalled: CancellationToken) -> (Self, Ticket) {
         let gate = Arc::new(Gate {
             fate: Arc::new(Mutex::new(Fate::Waiting)),
             activity,
@@ -90,11 +82,7 @@ impl HandOver {
             stalled,
         });
         let ticket = Ticket(Arc::new(Holder(gate.clone())));
-        let over = Self {
-            gate,
-            _settled: settled,
-        };
-        (over, ticket)
+        (Self { gate }, ticket)
     }
 
     /// Waits until a turn has consumed the message or no turn holds its ticket, for at most `time`.
@@ -110,7 +98,6 @@ impl HandOver {
             fate,
             delay,
             is_late: woken.is_err(),
-            _over: self,
         })
     }
 }

@@ -60,6 +60,12 @@ fn uncounted(instance: &Instance, messages: &[Message]) -> BTreeMap<String, u32>
     attempts
 }
 
+/// Returns the attempt counts without that of a lock whose messages are not known.
+pub(crate) fn one_less(attempts: &BTreeMap<String, u32>) -> BTreeMap<String, u32> {
+    let counted = attempts.iter().filter(|(_, count)| **count > 1);
+    counted.map(|(id, count)| (id.clone(), count - 1)).collect()
+}
+
 /// Removes the attempt counts of consumed messages.
 pub(crate) fn remove_attempts(attempts: &mut BTreeMap<String, u32>, messages: &[Message]) {
     for message in messages {

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use cdb_model::Stored;
 
 use super::known::Instances;
-use super::lock::{attempts_before, unlock_patch};
+use super::lock::{attempts_before, one_less, unlock_patch};
 use super::turn::Turn;
 use crate::queue::Services;
 use crate::queue::local_queue::Shared;
@@ -22,7 +22,7 @@ impl Locked for Instances {
     }
 
     async fn release_taken(services: &Services, instance_id: &String, token: &str) {
-        let attempts = |instance: &Instance| instance.attempts.clone();
+        let attempts = |instance: &Instance| one_less(&instance.attempts);
         release_taken(services, instance_id, token, attempts).await;
     }
 

@@ -112,7 +112,7 @@ impl Sessions {
         Ok(Some((held, found.location.map(|location| location.etag))))
     }
 
-    /// Notes a committed claim.
+    /// Notes a claim that is sent. If it is refused, the next claim notes the holder.
     pub(crate) fn claimed(&self, claim: &Claim) {
         self.note_own(&claim.session, claim.session.last_activity);
     }
