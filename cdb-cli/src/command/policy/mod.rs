@@ -26,8 +26,7 @@ pub(crate) struct PolicyArgs {
 enum PolicyCommand {
     /// Print the model's policy, for review or for infrastructure as code
     Print {
-        /// The whole definition of the container, as Bicep's loadJsonContent and Terraform's jsondecode
-        /// read it: also partition key, unique keys, time to live, computed properties
+        /// Print all that the container is created with: Bicep and Terraform read this JSON
         #[arg(long)]
         definition: bool,
     },
