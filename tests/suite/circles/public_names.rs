@@ -64,6 +64,9 @@ impl PublicNames {
 
     /// Adds the public items of a module; `folder` has the files of its modules.
     fn items(&mut self, module: &str, mut tokens: &[&str], folder: &Path) {
+        if module == PRELUDE {
+            return;
+        }
         while let Some(first) = tokens.first() {
             tokens = match tokens {
                 ["#", "[", "cfg", "(", "test" | "doctest", ..]
@@ -111,9 +114,6 @@ impl PublicNames {
     }
 
     fn module(&mut self, module: &str, at: &Path) {
-        if module == PRELUDE {
-            return;
-        }
         let file = at.with_extension("rs");
         let file = if file.exists() {
             file
