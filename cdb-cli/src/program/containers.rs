@@ -94,16 +94,17 @@ impl Containers {
                 [only] => Some(only),
                 _ => None,
             };
+            let choice = Arg::new(CONTAINER)
+                .long(CONTAINER)
+                .value_name("NAME")
+                .env("COSMOS_CONTAINER")
+                .hide_env_values(true)
+                .help("The name of the container");
             let command = match command.get_name() {
-                "model" if !self.others.is_empty() => command.arg(
-                    Arg::new(CONTAINER)
-                        .long(CONTAINER)
-                        .global(true)
-                        .value_name("NAME")
-                        .env("COSMOS_CONTAINER")
-                        .hide_env_values(true)
-                        .help("The name of the container"),
-                ),
+                _ if self.others.is_empty() => command,
+                "model" => command.arg(choice.global(true)),
+                // Its other subcommands open the container.
+                "policy" => command.mut_subcommand("print", |print| print.arg(choice)),
                 _ => command,
             };
             self.in_arguments_of(command, default)
