@@ -55,7 +55,7 @@
 //! | [`account`] | the builder of a client, connection strings, regions |
 //! | [`credential`] | what authorizes requests; to write one |
 //! | [`database`] | how a container is opened, and how it differs from its types |
-//! | [`query`], [`write`], [`feed`] | results of queries, writes and the change feed |
+//! | [`query`], [`write`](mod@write), [`feed`] | results of queries, writes and the change feed |
 //! | [`error`] | details of a failed call |
 //! | [`retry`] | attempts and deadlines |
 //! | [`throughput`] | request units that were used; background requests |
