@@ -2,7 +2,8 @@
 //! not answer it, would hold the worker that other partitions wait for.
 //!
 //! duroxide gets the error of a lost lock, and does not touch the activity again (duroxide 0.1.32,
-//! `handle_activity_outcome`). The same holds for an end that the runtime breaks off when it shuts down. If the lock expires before the end is stored, the activity runs again.
+//! `handle_activity_outcome`). The same holds for an end that the runtime breaks off when it shuts down. If
+//! the lock expires before the end is stored, the activity runs again.
 
 use std::time::Duration;
 
