@@ -16,7 +16,7 @@ use crate::message::{
     Content, Dead, Envelope, MessageAddress, MessageDocument, MessageDocumentKey, MessageId, Side,
 };
 use crate::outbox::{OutboxBatch, OutboxError, arriving, commit};
-use crate::retry::{Attempt, Jitter, Tries, shortened};
+use crate::retry::{Attempt, Jitter};
 
 /// A message that failed for good.
 #[derive(Clone, Debug)]
@@ -197,7 +197,7 @@ where
             Ok(stored) => DeadLetter::new(stored),
             Err(unreadable) => {
                 tracing::error!(%unreadable, "a dead letter cannot be read");
-                unreadable_letter(unreadable, self.container.name())
+                unreadable_letter::<C>(unreadable, self.container.name())
             }
         };
         rows.iter().filter_map(letter).collect()
@@ -334,26 +334,24 @@ where
 
 /// Returns the readable fields of a dead letter that cannot be read; `None` without a valid
 /// partition key.
-fn unreadable_letter(unreadable: &Unreadable, container: &str) -> Option<DeadLetter> {
+fn unreadable_letter<C: Container>(unreadable: &Unreadable, container: &str) -> Option<DeadLetter> {
     let location = unreadable.location.as_ref()?;
     let here = MessageAddress {
         container: container.to_owned(),
         partition: location.partition_key.clone(),
     };
-    let partial = Partial::of(unreadable, here);
     let written = unreadable.timestamp();
     let (_, name) = location.id.as_str().split_once(":mail:")?;
+    let unknown = Partial::of(unreadable, here).dead(Side::Inbox, location, written);
     let dead = Dead {
-        side: partial.read("/mail/side").unwrap_or(Side::Inbox),
-        envelope: partial.envelope(location, written),
-        reason: shortened(&unreadable.to_string()),
-        tries: Tries {
-            counted: 0,
-            failed: partial.read("/mail/tries/failed").unwrap_or_default(),
-            history: partial.read("/mail/tries/history").unwrap_or_default(),
-        },
+        envelope: unknown.envelope.clone(),
+        reason: unknown.reason.clone(),
         unreadable: true,
+        ..unreadable.fields_at("/mail", unknown)
     };
-    let at = partial.read("/mailDead").unwrap_or(written);
+    let at = unreadable
+        .field(MessageDocument::<C>::DEAD_LETTERED_AT)
+        .flatten();
+    let at = at.unwrap_or(written);
     Some(DeadLetter::of(dead, &location.partition_key, name, at))
 }

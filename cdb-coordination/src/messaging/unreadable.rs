@@ -8,8 +8,7 @@ use cdb_model::container::MemberOf;
 use cdb_model::operation::BatchError;
 use cdb_model::stored::{Location, Unreadable, decode};
 use cdb_model::{Batch, Container, Document as _, DocumentKey as _, Patch, Timestamp};
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 use crate::endpoint::Inner;
 use crate::message::{
@@ -24,6 +23,9 @@ use crate::timing::TOO_LARGE;
 
 /// The type of a message whose type cannot be read.
 const UNKNOWN: &str = "unreadable";
+
+/// Where a document has its message, whatever its kind.
+const ENVELOPE: &str = "/mail/letter";
 
 impl<C: Container> Inner<C>
 where
@@ -71,13 +73,7 @@ where
     ) -> Result<Batch<C>, BatchError> {
         let now = self.container.now();
         let partial = Partial::of(unreadable, self.here(location));
-        let dead = Dead {
-            side,
-            envelope: partial.envelope(location, now),
-            reason: shortened(&unreadable.to_string()),
-            tries: Tries::default(),
-            unreadable: true,
-        };
+        let dead = partial.dead(side, location, now);
         let mut batch = Batch::<C>::new(&location.partition_key);
         batch
             .add(MessageDocument::<C>::dead(location.partition_key.clone(), dead, now).create())?;
@@ -109,13 +105,19 @@ where
     }
 }
 
-/// The readable fields of an unreadable message.
+/// The readable parts of an unreadable message.
 pub(super) struct Partial<'a> {
-    json: &'a str,
-    document: Value,
+    unreadable: &'a Unreadable,
     /// The stream and number, if the id is that of a message.
     id: Option<MessageId>,
     here: MessageAddress,
+}
+
+/// Both partitions of a message, as far as they can be read.
+#[derive(Default, Serialize, Deserialize)]
+struct Addresses {
+    from: Option<MessageAddress>,
+    to: Option<MessageAddress>,
 }
 
 impl<'a> Partial<'a> {
@@ -130,31 +132,31 @@ impl<'a> Partial<'a> {
             })
         });
         Self {
-            json: &unreadable.json,
-            document: serde_json::from_str(&unreadable.json).unwrap_or_default(),
+            unreadable,
             id,
             here,
         }
     }
 
-    pub(super) fn read<'v, T: Deserialize<'v>>(&'v self, pointer: &str) -> Option<T> {
-        T::deserialize(self.document.pointer(pointer)?).ok()
-    }
-
-    /// Returns the envelope of the dead letter. Its id is derived from this version of the
-    /// document, so it is unique.
-    pub(super) fn envelope(&self, location: &Location, now: Timestamp) -> Envelope {
-        let address = |pointer| self.read(pointer).unwrap_or_else(|| self.here.clone());
-        let message_type = self.read("/mail/letter/messageType");
-        Envelope {
+    /// Returns the dead letter of a message that became one now, unless the document tells more.
+    /// The id of its envelope is derived from this version of the document, so it is unique.
+    pub(super) fn dead(&self, side: Side, location: &Location, now: Timestamp) -> Dead {
+        let envelope = Envelope {
+            sent_at: now,
+            ..Envelope::unknown(self.here.clone(), self.here.clone())
+        };
+        let envelope = Envelope {
             stream: fingerprint(&[location.id.as_str(), location.etag.as_str()]),
             number: 0,
-            from: address("/mail/letter/from"),
-            to: address("/mail/letter/to"),
-            message_type: message_type.unwrap_or_else(|| UNKNOWN.to_owned()),
-            payload: Some(self.json.to_owned()),
-            sent_at: self.read("/mail/letter/sentAt").unwrap_or(now),
-            context: self.read("/mail/letter/context").unwrap_or_default(),
+            payload: Some(self.unreadable.json.clone()),
+            ..self.unreadable.fields_at(ENVELOPE, envelope)
+        };
+        Dead {
+            side,
+            envelope,
+            reason: shortened(&self.unreadable.to_string()),
+            tries: Tries::default(),
+            unreadable: true,
         }
     }
 
@@ -167,34 +169,44 @@ impl<'a> Partial<'a> {
         now: Timestamp,
     ) -> Option<MessageDocument<C>> {
         let id = self.id.clone()?;
-        let to = match side {
-            Side::Inbox => self.here.clone(),
+        let read: Addresses = self.unreadable.fields_at(ENVELOPE, Addresses::default());
+        let here = self.here.clone();
+        let (from, to) = match side {
+            Side::Inbox => (read.from.unwrap_or_else(|| here.clone()), here),
             // Without a known receiver, that receiver waits until the gap closes.
-            Side::Outbox => self.read("/mail/letter/to")?,
+            Side::Outbox => (here, read.to?),
         };
         let envelope = Envelope {
             stream: id.stream,
             number: id.number,
-            from: self.read("/mail/letter/from").unwrap_or(self.here.clone()),
-            to,
-            message_type: UNKNOWN.to_owned(),
-            payload: None,
             sent_at: now,
-            context: MessageContext::default(),
+            ..Envelope::unknown(from, to)
         };
         let document = match side {
             Side::Inbox => MessageDocument::incoming(arriving(envelope), now),
             Side::Outbox => {
-                let envelope = Envelope {
-                    from: self.here.clone(),
-                    ..envelope
-                };
                 let tries = Tries::default();
                 MessageDocument::outgoing(Outgoing { envelope, tries }, now)
             }
         };
         let is_same_id = document.key().to_id().ok()? == location.id;
         is_same_id.then_some(document)
+    }
+}
+
+impl Envelope {
+    /// A message of which only the addresses are known.
+    fn unknown(from: MessageAddress, to: MessageAddress) -> Self {
+        Self {
+            stream: String::new(),
+            number: 0,
+            from,
+            to,
+            message_type: UNKNOWN.to_owned(),
+            payload: None,
+            sent_at: Timestamp::default(),
+            context: MessageContext::default(),
+        }
     }
 }
 

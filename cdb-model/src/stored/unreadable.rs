@@ -66,10 +66,16 @@ impl Unreadable {
     /// Returns `base` with each field of the row that can be decoded. So a field that is added to the
     /// type later is read too.
     pub fn fields_over<D: Serialize + DeserializeOwned>(&self, base: D) -> D {
-        let (Ok(Value::Object(found)), Ok(Value::Object(mut fields))) = (
-            serde_json::from_str(&self.json),
-            serde_json::to_value(&base),
-        ) else {
+        self.fields_at("", base)
+    }
+
+    /// As [`fields_over`](Self::fields_over), of the object at this JSON pointer (RFC 6901) in the row.
+    pub fn fields_at<D: Serialize + DeserializeOwned>(&self, pointer: &str, base: D) -> D {
+        let document: Value = serde_json::from_str(&self.json).unwrap_or_default();
+        let found = document.pointer(pointer).cloned();
+        let (Some(Value::Object(found)), Ok(Value::Object(mut fields))) =
+            (found, serde_json::to_value(&base))
+        else {
             return base;
         };
         let mut decoded = base;

@@ -371,27 +371,17 @@ impl Plan {
 }
 
 fn message(new: &NewWork, sequence: u64, context: &PlanContext<'_>) -> WorkMessage {
+    let key = WorkMessageKey::new(context.partition, new.lane, &new.stream, &new.message_id);
     WorkMessage {
-        partition: context.partition.to_owned(),
-        lane: new.lane,
-        stream: new.stream.clone(),
-        message_id: new.message_id.clone(),
-        sequence,
         // From when it is due, so that searches leave it out until then.
         waiting_since: Some(context.now.max(new.due_at.unwrap_or_default())),
         due_at: new.due_at.unwrap_or(context.now),
-        retrying: false,
-        dead_since: None,
-        status: WorkStatus::STORED,
         needs: new.needs,
-        attempts: 0,
-        started_under: None,
-        last_failure: None,
         kind: new.kind.clone(),
         context: Box::new(new.context.clone()),
         body: new.body.clone(),
         token: context.token.clone(),
-        ttl: None,
+        ..WorkMessage::new(key, sequence)
     }
 }
 

@@ -5,12 +5,9 @@
 
 use cdb_model::stored::{Location, Unreadable};
 use cdb_model::{Batch, DocumentKey as _, Patch};
-use serde::Deserialize;
-use serde_json::Value;
 
 use super::inner::Inner;
 use crate::streams::documents::{Work, WorkMessage, WorkMessageKey, WorkStreamKey};
-use crate::streams::status::WorkStatus;
 use crate::streams::stream::StreamKey;
 use crate::telemetry;
 
@@ -38,38 +35,19 @@ pub(crate) fn message_of(unreadable: &Unreadable) -> Option<(StreamKey, String)>
 /// without a position in a stream.
 pub(crate) fn partial(unreadable: &Unreadable) -> Option<WorkMessage> {
     let location = unreadable.location.as_ref()?;
-    let WorkMessageKey {
-        partition,
-        lane,
-        stream,
-        message_id,
-    } = WorkMessageKey::parse(location.id.as_str()).ok()?;
-    let document: Value = serde_json::from_str(&unreadable.json).ok()?;
+    let key = WorkMessageKey::parse(location.id.as_str()).ok()?;
+    let sequence = unreadable.field(WorkMessage::SEQUENCE)?;
+    let readable = unreadable.fields_over(WorkMessage::new(key.clone(), sequence));
     Some(WorkMessage {
-        partition,
-        lane,
-        stream,
-        message_id,
-        sequence: field(&document, "sequence")?,
+        partition: key.partition,
+        lane: key.lane,
+        stream: key.stream,
+        message_id: key.message_id,
         waiting_since: None,
-        due_at: field(&document, "dueAt").unwrap_or_default(),
-        retrying: field(&document, "retrying").unwrap_or_default(),
-        dead_since: field(&document, "deadSince").flatten(),
-        status: field(&document, "status").unwrap_or(WorkStatus::STORED),
-        needs: field(&document, "needs").unwrap_or(WorkStatus::STORED),
-        attempts: field(&document, "attempts").unwrap_or_default(),
-        started_under: None,
         last_failure: Some(unreadable.to_string()),
-        kind: field(&document, "kind").unwrap_or_default(),
-        context: field(&document, "context").unwrap_or_default(),
         body: unreadable.json.clone(),
-        token: String::new(),
-        ttl: None,
+        ..readable
     })
-}
-
-fn field<'v, T: Deserialize<'v>>(document: &'v Value, name: &str) -> Option<T> {
-    T::deserialize(document.get(name)?).ok()
 }
 
 impl Inner {

@@ -321,6 +321,31 @@ pub struct WorkMessage {
 }
 
 impl WorkMessage {
+    /// A stored message without content, which no attempt was made for.
+    pub(crate) fn new(key: WorkMessageKey, sequence: u64) -> Self {
+        Self {
+            partition: key.partition,
+            lane: key.lane,
+            stream: key.stream,
+            message_id: key.message_id,
+            sequence,
+            waiting_since: None,
+            due_at: Timestamp::default(),
+            retrying: false,
+            dead_since: None,
+            status: WorkStatus::STORED,
+            needs: WorkStatus::STORED,
+            attempts: 0,
+            started_under: None,
+            last_failure: None,
+            kind: String::new(),
+            context: Box::default(),
+            body: String::new(),
+            token: String::new(),
+            ttl: None,
+        }
+    }
+
     /// The name of the handler ([`NewWork::for_handler`](crate::NewWork::for_handler)): the header
     /// `handler`.
     pub fn handler(&self) -> Option<&str> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::streams::documents::WorkMessageKey;
 use crate::streams::stream::{MOST_UNWRITTEN, OWNER_LOST};
 
 fn at(millis: u64) -> Timestamp {
@@ -10,26 +11,14 @@ fn at(millis: u64) -> Timestamp {
 }
 
 fn message(stream: &str, sequence: u64) -> WorkMessage {
+    let id = format!("m{sequence}");
     WorkMessage {
-        partition: "work-000".to_owned(),
-        lane: Lane::Inbox,
-        stream: stream.to_owned(),
-        message_id: format!("m{sequence}"),
-        sequence,
         waiting_since: Some(at(sequence)),
-        due_at: at(0),
-        retrying: false,
-        dead_since: None,
-        status: WorkStatus::STORED,
         needs: WorkStatus::RECEIVER_DONE | WorkStatus::PROJECTION_DONE,
-        attempts: 0,
-        started_under: None,
-        last_failure: None,
-        kind: String::new(),
-        context: Box::default(),
-        body: String::new(),
-        token: String::new(),
-        ttl: None,
+        ..WorkMessage::new(
+            WorkMessageKey::new("work-000", Lane::Inbox, stream, id),
+            sequence,
+        )
     }
 }
 
