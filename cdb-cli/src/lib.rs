@@ -35,6 +35,8 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[doc(hidden)]
+pub mod account;
 mod command;
 mod connection;
 mod container;

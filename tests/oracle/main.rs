@@ -5,7 +5,7 @@
 //! right. By default every run draws the same sequences; `ORACLE_OPERATIONS` asks for more,
 //! `ORACLE_SEED` for others (docs/testing.md).
 
-mod azure_check;
+mod account_check;
 mod compare;
 mod differences;
 mod exchange;

@@ -4,7 +4,6 @@ mod harness;
 
 mod ambiguity;
 mod attributes;
-mod azure_check;
 mod background_work;
 mod backlog;
 mod bad_input;

@@ -189,6 +189,27 @@ impl Connection {
         Ok(client)
     }
 
+    /// Returns a client of another endpoint of the account, with the same credential.
+    pub(crate) fn client_at(&self, endpoint: &str) -> Result<CosmosClient, Failure> {
+        let other = Self {
+            endpoint: Some(endpoint.to_owned()),
+            client: OnceLock::new(),
+            ..self.clone()
+        };
+        other.client()
+    }
+
+    /// Returns a client of the account with the identity of a Microsoft Entra ID token.
+    pub(crate) fn client_with(&self, token: &Secret) -> Result<CosmosClient, Failure> {
+        let other = Self {
+            token: Some(token.clone()),
+            token_command: None,
+            client: OnceLock::new(),
+            ..self.clone()
+        };
+        other.client()
+    }
+
     /// Returns the codec of the keys for payloads; `None` when no keys are given.
     pub(crate) fn payload_codec(&self) -> Result<Option<Arc<dyn PayloadCodec>>, Failure> {
         let Some(Secret(keys)) = self.payload_keys.as_ref().filter(|keys| !keys.0.is_empty())

@@ -60,6 +60,9 @@ const ADDITIVE: [&str; 5] = [
 /// record of a change.
 const OF_SERVER: [&str; 7] = ["by", "dry_run", "help", "json", "planned", "version", "yes"];
 
+/// The arguments for the account check, which creates containers.
+const OF_ACCOUNT_CHECK: [&str; 4] = ["identity_token", "is_asked", "questions", "satellite"];
+
 /// The argument of a tool that confirms a change.
 pub(super) const CONFIRM: &str = "confirm";
 
@@ -152,7 +155,8 @@ impl CommandTool {
             let is_connection = connection::is_option(arg.get_id().as_str());
             let is_choice = arg.get_id() == CONTAINER && !arg.get_possible_values().is_empty();
             let id = arg.get_id().as_str();
-            (!is_connection || is_choice) && !OF_SERVER.contains(&id) && !is_file(arg)
+            let is_withheld = OF_SERVER.contains(&id) || OF_ACCOUNT_CHECK.contains(&id);
+            (!is_connection || is_choice) && !is_withheld && !is_file(arg)
         };
         self.command.get_arguments().filter(is_given)
     }

@@ -3,6 +3,7 @@
 //!
 //! `UPDATE_EXPECT=1 cargo test -p cdb-cli` updates the snapshots.
 
+mod account;
 mod connection;
 mod containers;
 mod copy;

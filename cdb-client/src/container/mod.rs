@@ -8,7 +8,6 @@ mod handle;
 mod migrate;
 mod point;
 pub mod query;
-#[cfg(any(test, feature = "test-support"))]
 mod raw;
 #[cfg(test)]
 pub(crate) mod tests;

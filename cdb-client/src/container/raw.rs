@@ -1,4 +1,4 @@
-//! Requests with headers and bodies of the caller, for tests of the protocol (feature `test-support`).
+//! Requests with headers and bodies of the caller, for what the typed requests do not cover.
 
 use bytes::Bytes;
 use cdb_model::Container;

@@ -9,7 +9,6 @@ mod update;
 
 pub use super::migrate::{Migration, MigrationStep};
 pub use super::point::Written;
-#[cfg(any(test, feature = "test-support"))]
 pub use super::raw::RawTarget;
 pub use crate::protocol::OperationResult;
 pub use batch::BatchOutcome;

@@ -7,16 +7,20 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cdb_azure_check::{Answer, PROBES, Subject, run};
+use cdb_cli::account::{Answer, PROBES, Subject, run};
+use cdb_cli::{Cli, Exit};
 use cdb_client::credential::{Authorization, Credential, SigningContext};
 use cdb_client::transport::http::{HeaderValue, Method};
 use cdb_client::transport::{HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError};
 use cdb_client::{CosmosClient, MasterKey};
 use cdb_emulator::{Consistency, DataRole, Effect, Emulator, Fault, OperationKind, Settings};
+use cdb_provider::documents::Durable;
+
+use crate::harness;
 
 const HOME: &str = "West US";
 const SATELLITE: &str = "East US";
-const IDENTITY: &str = "azure-check";
+const IDENTITY: &str = "account-check";
 
 /// What makes a service answer with no.
 enum Lie {
@@ -363,10 +367,11 @@ async fn ask(names: &[&str], lie: Option<&'static Lie>) -> Vec<(&'static str, An
     let subject = Subject::new(built(at(emulator.endpoint())))
         .with_satellite(built(at(satellite)))
         .with_entra(built(at(emulator.endpoint()).credential(token)));
-    let answers = run(&subject, names).await;
+    let report = run(&subject, names).await;
+    assert_eq!(report.remaining, Vec::<String>::new());
+    let answers = report.answers.into_iter();
     answers
-        .into_iter()
-        .map(|(probe, answer)| (probe.name, answer))
+        .map(|answered| (answered.probe.name, answered.answer))
         .collect()
 }
 
@@ -401,4 +406,31 @@ fn each_question_has_a_lie_and_names_files_that_exist() {
     }
     let names: BTreeSet<_> = PROBES.iter().map(|probe| probe.name).collect();
     assert_eq!(names.len(), PROBES.len());
+}
+
+/// The report as the command gives it: the exit code tells whether correctness is at stake.
+#[tokio::test]
+async fn the_command_asks_single_questions_and_fails_for_required_ones_alone() {
+    let emulator = Emulator::builder().consistency(Consistency::Eventual);
+    let emulator = emulator.start().await.expect("the emulator starts");
+    let options = &["--endpoint", &emulator.endpoint(), "--key", emulator.key()];
+    let cli = Cli::<Durable>::new("duroxide");
+    let ask = async |line: &str| harness::run(&cli, line, options).await;
+    let required = ask("doctor --account --question consistency --question clock").await;
+    assert_eq!(required.exit, Exit::Finding);
+    required.prints("NO: Eventual");
+    required.prints("consistency: relied on by cdb-client/src/partitions/session_token.rs");
+    let measured = ask("doctor --account --question control_characters").await;
+    assert_eq!(measured.exit, Exit::Ok);
+    measured.prints("every assumption that correctness depends on holds");
+    let one_region = ask("doctor --account --satellite").await;
+    assert_eq!(one_region.exit, Exit::Usage);
+    one_region.complains("the account has one region only");
+    let unknown = ask("doctor --account --question typo").await;
+    assert_eq!(unknown.exit, Exit::Usage);
+    let alone = ask("doctor --question clock").await;
+    alone.complains("--account");
+    let json = ask("doctor --account --question clock --json").await;
+    json.prints(r#""name":"clock""#);
+    json.prints(r#""requestUnits":"#);
 }

@@ -8,10 +8,10 @@ use cdb_model::Document as _;
 use serde_json::json;
 
 use super::Answered;
-use crate::check::{Check, report};
-use crate::raw::Raw;
-use crate::samples::{Before, Checked, Sample};
-use crate::{Answer, Failure};
+use crate::account::check::Check;
+use crate::account::raw::Raw;
+use crate::account::samples::{Before, Checked, Sample};
+use crate::account::{Answer, Failure};
 
 fn on_request(what: &str) -> Answer {
     Answer::NotAsked(format!("on request ({what})"))
@@ -119,7 +119,7 @@ async fn create_container(
     let created = database.bootstrap::<Before>(&name, Bootstrap::CreateIfMissing);
     Ok(match created.await {
         Ok(container) => {
-            report(container.delete_container().await);
+            check.delete(&container).await;
             "created".to_owned()
         }
         Err(error) => match error.status() {

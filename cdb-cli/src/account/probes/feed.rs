@@ -5,9 +5,9 @@ use cdb_client::feed::{ChangeFeed, FeedStart};
 use cdb_model::Document as _;
 
 use super::Answered;
-use crate::check::{Check, wait};
-use crate::samples::{Checked, Sample};
-use crate::{Answer, Failure};
+use crate::account::check::{Check, wait};
+use crate::account::samples::{Checked, Sample};
+use crate::account::{Answer, Failure};
 
 /// Room for the imprecision that `FeedStart::Since` states. The start is exclusive (azure-cosmos-dotnet,
 /// `ChangeFeedOptions.StartTime`).

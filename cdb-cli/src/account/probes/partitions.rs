@@ -7,9 +7,9 @@ use cdb_model::query::aggregate::Aggregate;
 use cdb_model::{Document as _, DocumentKey as _, Query};
 
 use super::Answered;
-use crate::Answer;
-use crate::check::{Check, GROUPS, SPREAD};
-use crate::samples::{Checked, Sample, SampleKey};
+use crate::account::Answer;
+use crate::account::check::{Check, GROUPS, SPREAD};
+use crate::account::samples::{Checked, Sample, SampleKey};
 
 /// The samples of [`Check::spread`], and no others.
 fn spread() -> Query<Sample> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cdb_azure_check::{PROBES, Subject, run};
+use cdb_cli::account::{PROBES, Subject, run};
 use cdb_client::transport::{HttpRequest, HttpResponse, Transport, TransportError, async_trait};
 use cdb_client::{CosmosClient, MasterKey};
 use cdb_second_store::{Theirs, query_body};
@@ -145,12 +145,12 @@ async fn their_emulator_answers_the_account_check() {
     let names: Vec<&str> = names
         .filter(|name| !["entra", "hello"].contains(name))
         .collect();
-    let answers = run(&subject, &names).await;
-    for (probe, answer) in &answers {
-        println!("{}: {answer}", probe.name);
+    let answers = run(&subject, &names).await.answers;
+    for answered in &answers {
+        println!("{}: {}", answered.probe.name, answered.answer);
     }
-    let no = answers.iter().filter(|(_, answer)| answer.is_no());
-    let no: Vec<&str> = no.map(|(probe, _)| probe.name).collect();
+    let no = answers.iter().filter(|answered| answered.answer.is_no());
+    let no: Vec<&str> = no.map(|answered| answered.probe.name).collect();
     let known = DIFFERENT.map(|(name, _, _)| name);
     assert_eq!(
         no, known,

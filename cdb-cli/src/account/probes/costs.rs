@@ -11,9 +11,9 @@ use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegis
 use tokio::time::Instant;
 
 use super::Answered;
-use crate::Answer;
-use crate::check::Check;
-use crate::samples::{Checked, Sample};
+use crate::account::Answer;
+use crate::account::check::Check;
+use crate::account::samples::{Checked, Sample};
 
 /// The requests of each kind whose latency is measured.
 const MEASURED: u32 = 20;

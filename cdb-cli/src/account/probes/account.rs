@@ -4,9 +4,9 @@ use cdb_client::transport::http::Method;
 use cdb_client::write::RawTarget;
 
 use super::Answered;
-use crate::Answer;
-use crate::check::Check;
-use crate::raw::Raw;
+use crate::account::Answer;
+use crate::account::check::Check;
+use crate::account::raw::Raw;
 
 /// Source: conflict-resolution-policies.md: with several write regions, conflicts are resolved later.
 pub(super) async fn one_write_region(check: &Check) -> Answered {

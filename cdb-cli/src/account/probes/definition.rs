@@ -7,10 +7,10 @@ use cdb_client::write::RawTarget;
 use serde_json::{Map, Value};
 
 use super::Answered;
-use crate::check::{Check, config, report};
-use crate::raw::Raw;
-use crate::samples::{After, Before};
-use crate::{Answer, Failure};
+use crate::account::check::{Check, config};
+use crate::account::raw::Raw;
+use crate::account::samples::{After, Before};
+use crate::account::{Answer, Failure};
 
 /// What every write of a container changes.
 const OF_A_VERSION: [&str; 2] = ["_etag", "_ts"];
@@ -67,7 +67,7 @@ pub(super) async fn extension(check: &Check) -> Answered {
     let changed = changes(&extended.before, &extended.after);
     let name = extended.container.name();
     let lacking = check.database.differences::<After>(name).await?;
-    report(extended.container.delete_container().await);
+    check.delete(&extended.container).await;
     Ok(match changed {
         Ok(added) => Answer::when(
             added > 0 && lacking.is_empty(),
@@ -120,7 +120,7 @@ pub(super) async fn container_etag(check: &Check) -> Answered {
     let outdated = delete(&extended.before).send(&extended.container).await?;
     let current = delete(&extended.after).send(&extended.container).await?;
     if current.status == 412 {
-        report(extended.container.delete_container().await);
+        check.delete(&extended.container).await;
     }
     Ok(Answer::when(
         outdated.status == 412 && current.status == 204,

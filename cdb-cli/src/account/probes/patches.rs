@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::Answered;
-use crate::check::Check;
-use crate::raw::Raw;
-use crate::samples::Sample;
-use crate::{Answer, Failure};
+use crate::account::check::Check;
+use crate::account::raw::Raw;
+use crate::account::samples::Sample;
+use crate::account::{Answer, Failure};
 
 /// "If the field doesn't exist, it creates the field and sets it to the specified value."
 pub(super) async fn incr(check: &Check) -> Answered {

@@ -5,9 +5,9 @@ use cdb_model::query::search::{Hit, Rank};
 use cdb_model::{Document as _, Query};
 
 use super::Answered;
-use crate::check::Check;
-use crate::samples::{Searched, SearchedText};
-use crate::{Answer, Failure};
+use crate::account::check::Check;
+use crate::account::samples::{Searched, SearchedText};
+use crate::account::{Answer, Failure};
 
 /// Name, text and vector of each document.
 const TEXTS: [(&str, &str, Option<[f32; 3]>); 4] = [

@@ -7,10 +7,10 @@ use cdb_model::{Document as _, DocumentKey as _, Query};
 use serde_json::json;
 
 use super::Answered;
-use crate::check::Check;
-use crate::raw::Raw;
-use crate::samples::Sample;
-use crate::{Answer, Failure};
+use crate::account::check::Check;
+use crate::account::raw::Raw;
+use crate::account::samples::Sample;
+use crate::account::{Answer, Failure};
 
 pub(super) async fn separators(check: &Check) -> Answered {
     addressed(check, &["a:b|c;d,e", "~3a~", ":", "|x|", "a~b:c"]).await

@@ -7,10 +7,10 @@ use cdb_model::{Batch, Document as _, Patch};
 use serde_json::json;
 
 use super::Answered;
-use crate::Answer;
-use crate::check::Check;
-use crate::raw::Raw;
-use crate::samples::{Checked, Sample, SampleKey};
+use crate::account::Answer;
+use crate::account::check::Check;
+use crate::account::raw::Raw;
+use crate::account::samples::{Checked, Sample, SampleKey};
 
 /// The bytes around the text of a sample in a batch, and some reserve.
 const FRAME: usize = 1_024;

@@ -14,8 +14,8 @@ mod writes;
 
 use futures::future::LocalBoxFuture;
 
-use crate::check::Check;
-use crate::{Answer, Failure, Probe};
+use crate::account::check::Check;
+use crate::account::{Answer, Failure, Probe};
 
 pub(crate) type Answered = Result<Answer, Failure>;
 pub(crate) type Ask = for<'a> fn(&'a Check) -> LocalBoxFuture<'a, Answered>;

@@ -4,10 +4,10 @@ use cdb_model::{Document as _, Patch};
 use serde_json::json;
 
 use super::Answered;
-use crate::Answer;
-use crate::check::{Check, config, report, wait};
-use crate::raw::Raw;
-use crate::samples::{Guest, Keyed, Sample};
+use crate::account::Answer;
+use crate::account::check::{Check, config, wait};
+use crate::account::raw::Raw;
+use crate::account::samples::{Guest, Keyed, Sample};
 
 /// The longest time until an expired document must be gone.
 const EXPIRY_SECONDS: u64 = 10;
@@ -96,7 +96,7 @@ pub(super) async fn unique_key(check: &Check) -> Answered {
         create("ann", 2).await,
         create("ann", 1).await,
     );
-    report(container.delete_container().await);
+    check.delete(&container).await;
     first?;
     let holds = matches!(&key, Err(error) if error.is_unique_key_conflict())
         && [&id, &both].map(|refused| matches!(refused, Err(error) if error.is_conflict()))

@@ -1,20 +1,21 @@
 //! The containers of a run, and what several questions need.
 
-use cdb_model::Document as _;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use cdb_client::database::{BootstrapConfig, Throughput};
 use cdb_client::throughput::OperationUsage;
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient};
+use cdb_model::{Container, Document as _};
 use cdb_provider::documents::Durable;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use crate::raw::{Raw, Reply};
-use crate::samples::{Checked, Sample, Searched};
-use crate::{Failure, Subject};
+use crate::account::raw::{Raw, Reply};
+use crate::account::samples::{Checked, Sample, Searched};
+use crate::account::{Failure, Subject};
 
-const DATABASE: &str = "cdb-azure-check";
+const DATABASE: &str = "cdb-account-check";
 /// A physical partition has at most 10,000 RU/s, so the container has two. Source:
 /// partitioning-overview.md, "Physical partitions".
 const THROUGHPUT: u32 = 11_000;
@@ -31,13 +32,14 @@ pub(crate) struct Check {
     container: Result<ContainerClient<Checked>, String>,
     spread: OnceCell<Vec<Sample>>,
     searched: OnceCell<Result<ContainerClient<Searched>, String>>,
+    remaining: Mutex<Vec<String>>,
 }
 
 impl Check {
     /// Creates the container. A failure is the answer to each question that needs it.
     pub(crate) async fn open(subject: &Subject) -> Self {
         let database = subject.client.database(DATABASE);
-        let name = format!("azure-check-{}", uuid::Uuid::new_v4());
+        let name = format!("account-check-{}", uuid::Uuid::new_v4());
         let config = config().with_throughput(Throughput::Manual(THROUGHPUT));
         let container = database.bootstrap(&name, config).await;
         Self {
@@ -47,16 +49,31 @@ impl Check {
             name,
             spread: OnceCell::new(),
             searched: OnceCell::new(),
+            remaining: Mutex::default(),
         }
     }
 
-    /// Deletes the containers. A failure to do so is printed, because they cost money.
-    pub(crate) async fn clean_up(self) {
-        if let Ok(container) = self.container {
-            report(container.delete_container().await);
+    /// Deletes the containers. Returns why some remain: they cost money.
+    pub(crate) async fn clean_up(self) -> Vec<String> {
+        if let Ok(container) = &self.container {
+            self.delete(container).await;
         }
-        if let Some(Ok(searched)) = self.searched.into_inner() {
-            report(searched.delete_container().await);
+        if let Some(Ok(searched)) = self.searched.get() {
+            self.delete(searched).await;
+        }
+        self.remaining
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Deletes a container, or notes that it remains.
+    pub(crate) async fn delete<C: Container>(&self, container: &ContainerClient<C>) {
+        if let Err(error) = container.delete_container().await {
+            let mut remaining = self
+                .remaining
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            remaining.push(format!("{}: {error}", container.name()));
         }
     }
 
@@ -135,13 +152,6 @@ fn spread_sample(number: u32) -> Sample {
         group: format!("group-{}", number % GROUPS),
         amount: number,
         ..Sample::new(&format!("spread-{number}"), "spread")
-    }
-}
-
-/// Reports a container that stays behind.
-pub(crate) fn report(deleted: cdb_client::Result<()>) {
-    if let Err(error) = deleted {
-        eprintln!("a container of the check remains, delete it: {error}");
     }
 }
 

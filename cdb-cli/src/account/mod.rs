@@ -1,4 +1,5 @@
-//! The account check: what the project assumes about the service, as questions to an account.
+//! The account check, `cdb doctor --account`: what the project assumes about the service, as questions to an
+//! account.
 //!
 //! `probes` has the table of all questions. Each names the files that rely on the answer. The
 //! questions rely on an endpoint only, so they also run on the embedded emulator and on the
@@ -7,6 +8,7 @@
 mod check;
 mod probes;
 mod raw;
+mod report;
 mod samples;
 
 use std::fmt;
@@ -14,6 +16,7 @@ use std::fmt;
 use cdb_client::CosmosClient;
 
 pub use probes::PROBES;
+pub use report::{Answered, Report};
 
 /// Why a question has no answer.
 pub(crate) type Failure = Box<dyn std::error::Error>;
@@ -106,24 +109,30 @@ impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Yes(found) => write!(f, "yes: {found}"),
-            Self::No(found) => write!(f, "**no**: {found}"),
+            Self::No(found) => write!(f, "NO: {found}"),
             Self::NotAsked(why) => write!(f, "not asked: {why}"),
         }
     }
 }
 
 /// Asks the questions of these names, or all of them if there is no name. Returns the answers in the
-/// order of [`PROBES`]. Creates containers in the database `cdb-azure-check`, and deletes them.
-pub async fn run(subject: &Subject, names: &[&str]) -> Vec<(&'static Probe, Answer)> {
+/// order of [`PROBES`]. Creates containers in the database `cdb-account-check`, and deletes them.
+pub async fn run(subject: &Subject, names: &[&str]) -> Report {
+    let before = subject.client.usage().total();
     let check = check::Check::open(subject).await;
     let mut answers = Vec::new();
     for probe in &PROBES {
         if names.is_empty() || names.contains(&probe.name) {
             let answer = (probe.ask)(&check).await;
             let answer = answer.unwrap_or_else(|error| Answer::No(error.to_string()));
-            answers.push((probe, answer));
+            answers.push(Answered { probe, answer });
         }
     }
-    check.clean_up().await;
-    answers
+    let (requests, charge) = check.spent(before);
+    Report {
+        answers,
+        requests,
+        charge,
+        remaining: check.clean_up().await,
+    }
 }
