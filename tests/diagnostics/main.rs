@@ -1,5 +1,7 @@
-//! Mistakes with search attributes, one case each, as in `cdb-model/tests/ui.rs`. The compiler adds
-//! text around our messages, so the outputs are compared only with the version that recorded them.
+//! Mistakes with search attributes, one case each, as in `cdb-model/tests/ui`. A package of its own, because each case
+//! is compiled with what the package depends on, apart from the other builds.
+//!
+//! The compiler adds text around our messages, so the outputs are compared only with the version that recorded them.
 //! `TRYBUILD=overwrite` records them.
 
 use std::process::Command;
@@ -14,8 +16,8 @@ fn every_mistake_with_search_attributes_is_reported_at_its_place() {
     let output = output.expect("the compiler of this test prints its version");
     let version = String::from_utf8_lossy(&output.stdout).into_owned();
     if version.starts_with(RECORDED_WITH) {
-        trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
+        trybuild::TestCases::new().compile_fail("cases/*.rs");
     } else {
-        eprintln!("not compared: tests/ui was recorded with {RECORDED_WITH}x, this is {version}");
+        eprintln!("not compared: cases was recorded with {RECORDED_WITH}x, this is {version}");
     }
 }
