@@ -55,7 +55,8 @@ struct Handler {
 pub(crate) async fn serve<'a, R, W>(
     tools: Tools,
     run: &'a Run<'a>,
-    (input, output): (R, W),
+    input: R,
+    output: W,
 ) -> Result<Exit, Failure>
 where
     R: AsyncRead + Send + Unpin + 'static,

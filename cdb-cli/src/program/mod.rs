@@ -173,8 +173,9 @@ impl Program {
             #[cfg(feature = "mcp")]
             Command::Mcp(args) => {
                 let connection = connection::given_options(matches);
-                let (actions, streams) = (args.allow_actions, rmcp::transport::stdio());
-                self.serve_tools(actions, connection, console.program, streams)
+                let (input, output) = rmcp::transport::stdio();
+                let actions = args.allow_actions;
+                self.serve_tools(actions, connection, console.program, input, output)
                     .await
             }
             Command::Completions { shell } => {
@@ -190,14 +191,12 @@ impl Program {
         allow_actions: bool,
         connection: Vec<(String, String)>,
         program: &str,
-        streams: (
-            impl tokio::io::AsyncRead + Send + Unpin + 'static,
-            impl tokio::io::AsyncWrite + Send + Unpin + 'static,
-        ),
+        input: impl tokio::io::AsyncRead + Send + Unpin + 'static,
+        output: impl tokio::io::AsyncWrite + Send + Unpin + 'static,
     ) -> Result<Exit, Failure> {
         let tools = mcp::Tools::new(self.command(program), allow_actions, connection);
         let run = |arguments: Vec<String>| self.captured(program, arguments);
-        mcp::serve(tools, &run, streams).await
+        mcp::serve(tools, &run, input, output).await
     }
 
     /// Runs with `arguments` and returns what the run wrote.

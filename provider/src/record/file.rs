@@ -101,7 +101,7 @@ impl Recorder {
         let machine = machine_clock();
         let alone = || (format!("{process}-{}", wall()), Duration::ZERO);
         let (clock, offset) = machine.unwrap_or_else(alone);
-        Self::begin(path.as_ref(), process, (clock, offset))
+        Self::begin(path.as_ref(), process, clock, offset)
     }
 
     /// Creates the file `process-id.jsonl` in a folder, with the id of the operating system.
@@ -120,10 +120,11 @@ impl Recorder {
     /// # Errors
     /// If the file exists or cannot be written.
     pub fn with_clock(path: impl AsRef<Path>, process: &str, clock: &str) -> io::Result<Self> {
-        Self::begin(path.as_ref(), process, (clock.to_owned(), Duration::ZERO))
+        let clock = clock.to_owned();
+        Self::begin(path.as_ref(), process, clock, Duration::ZERO)
     }
 
-    fn begin(path: &Path, process: &str, clock: (String, Duration)) -> io::Result<Self> {
+    fn begin(path: &Path, process: &str, clock: String, offset: Duration) -> io::Result<Self> {
         let mut options = OpenOptions::new();
         options.append(true).create_new(true);
         // It has payloads as the runtime sees them, before they are encrypted.
@@ -136,8 +137,8 @@ impl Recorder {
                 file: Mutex::new(file),
                 calls: AtomicU64::new(0),
                 began: Instant::now(),
-                offset: clock.1,
-                clock: clock.0,
+                offset,
+                clock,
                 failed: Mutex::default(),
             }),
         };

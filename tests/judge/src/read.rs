@@ -183,8 +183,7 @@ impl Record {
             let line: Line =
                 serde_json::from_str(text).map_err(|error| format!("{}: {error}", at()))?;
             rest |= line.note.as_deref() == Some("rest");
-            let line_number = (file, number + 1);
-            self.line(line, line_number, &mut open)
+            self.line(line, file, number + 1, &mut open)
                 .map_err(|error| format!("{}: {error}", at()))?;
         }
         self.rest |= rest;
@@ -194,7 +193,8 @@ impl Record {
     fn line(
         &mut self,
         line: Line,
-        (file, number): (usize, usize),
+        file: usize,
+        number: usize,
         open: &mut HashMap<u64, usize>,
     ) -> Result<(), String> {
         let process = self

@@ -126,7 +126,7 @@ impl Cluster {
             ..self.profile.node
         };
         let deployed = self.deployed.load(Ordering::Relaxed);
-        Node::start(network, number, config, (clock_ahead, deployed), shared).await
+        Node::start(network, number, config, clock_ahead, deployed, shared).await
     }
 
     /// Replaces every node by one with the orchestrations of the next deployment, one after the

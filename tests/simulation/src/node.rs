@@ -137,7 +137,8 @@ impl Node {
         network: &Arc<Network>,
         number: u32,
         config: NodeConfig,
-        (clock_ahead, deployed): (i64, u32),
+        clock_ahead: i64,
+        deployed: u32,
         shared: &Shared,
     ) -> Result<Self, String> {
         let transport = network.connect(number);

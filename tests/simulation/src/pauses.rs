@@ -123,9 +123,8 @@ impl Caller {
             let name = format!("{PAUSED}-{}", work.others);
             work.start(self, &name, PAUSED, &name).await;
             for _ in 0..PAUSES {
-                let pair = (&mut first, &mut second);
-                let problems = self.pause_once(&name, &mut random, pair).await;
-                work.problems.extend(problems);
+                let pause = self.pause_once(&name, &mut random, &mut first, &mut second);
+                work.problems.extend(pause.await);
             }
             let end = self.end(&name, Duration::ZERO).await;
             if end.as_deref() != Some("resumed") {
@@ -149,7 +148,8 @@ impl Caller {
         &self,
         name: &str,
         random: &mut Random,
-        (first, second): (&mut Operator, &mut Operator),
+        first: &mut Operator,
+        second: &mut Operator,
     ) -> Vec<String> {
         sleep(random.duration(Duration::from_secs(1)..Duration::from_secs(20))).await;
         let (late, lasting) = (

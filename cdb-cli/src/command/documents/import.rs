@@ -276,8 +276,8 @@ impl Import {
             if imported.documents > 0 {
                 console.progress(imported.to_string())?;
             }
-            let lines = (&*chunks.input.name, imported.lines);
-            let written = self.write(&chunk, lines).await?;
+            let file = &*chunks.input.name;
+            let written = self.write(&chunk, file, imported.lines).await?;
             imported.documents += written;
             imported.lines += chunk.len();
             if let Some(max_rus) = self.max_rus {
@@ -292,7 +292,8 @@ impl Import {
     async fn write(
         &self,
         chunk: &[String],
-        (file, lines_before): (&str, usize),
+        file: &str,
+        lines_before: usize,
     ) -> Result<u64, Failure> {
         let mut newest: HashMap<Place, (usize, &str)> = HashMap::with_capacity(chunk.len());
         for (number, line) in (lines_before + 1..).zip(chunk) {

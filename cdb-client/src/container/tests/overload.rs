@@ -71,7 +71,7 @@ impl Load {
         let end = start + Duration::from_secs(seconds.into());
         let mut writers = JoinSet::new();
         for writer in 0..WRITERS {
-            writers.spawn(write(self.background.clone(), writer, (start, end)));
+            writers.spawn(write(self.background.clone(), writer, start, end));
         }
         let mut reads = JoinSet::new();
         for number in 0..READS * seconds {
@@ -108,7 +108,8 @@ async fn read(users: ContainerClient<Shop>) -> Duration {
 async fn write(
     container: ContainerClient<Shop>,
     writer: u64,
-    (start, end): (Instant, Instant),
+    start: Instant,
+    end: Instant,
 ) -> Vec<Duration> {
     sleep_until(start).await;
     let mut pace = interval(Duration::from_secs(WRITERS) / WRITES);

@@ -87,7 +87,7 @@ fn next_turn(
     now: Instant,
 ) -> Option<NextTurn> {
     let known = queue.known(&activity.instance_id)?;
-    if known.has_cancelled((activity.execution_id, activity.activity_id)) {
+    if known.has_cancelled(activity) {
         return None;
     }
     let orchestration = known.takes_completions()?;

@@ -80,7 +80,7 @@ fn documents<'a>(calls: &[&'a Call]) -> BTreeMap<&'a str, Document<'a>> {
 fn lists(history: &History<'_>, found: &mut Found) {
     let calls: Vec<&Call> = history.record.of("transaction").collect();
     for (name, document) in documents(&calls) {
-        values((name, &document), &calls, found);
+        values(name, &document, &calls, found);
         let (longest, places) = document.places();
         let place = |value: &str| places.get(value).copied().unwrap_or(usize::MAX);
         // An append at place `n` shows in reads of more than `n` values.
@@ -107,7 +107,7 @@ fn lists(history: &History<'_>, found: &mut Found) {
 }
 
 /// Finds reads that no order of the appends explains.
-fn values((name, document): (&str, &Document<'_>), calls: &[&Call], found: &mut Found) {
+fn values(name: &str, document: &Document<'_>, calls: &[&Call], found: &mut Found) {
     let (longest, places) = document.places();
     let writers: HashMap<&str, usize> = document.appends.iter().copied().collect();
     for (values, index) in &document.reads {

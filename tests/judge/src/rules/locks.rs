@@ -80,7 +80,8 @@ fn locks(history: &History<'_>, found: &mut Found) {
                 let calls = under.get(fetch.result["token"].as_str().unwrap_or_default());
                 let late = late(
                     history,
-                    (commit, &fetches),
+                    commit,
+                    &fetches,
                     fetch,
                     calls.map_or(&[], Vec::as_slice),
                 );
@@ -97,7 +98,8 @@ fn locks(history: &History<'_>, found: &mut Found) {
 /// its first call had taken effect before.
 fn late<'a>(
     history: &History<'_>,
-    (commit, fetches): (&str, &[&'a Call]),
+    commit: &str,
+    fetches: &[&'a Call],
     fetch: &Call,
     calls: &[&'a Call],
 ) -> Option<(&'a Call, &'a Call)> {

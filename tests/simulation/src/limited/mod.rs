@@ -148,7 +148,7 @@ impl Load {
     }
 
     /// Of a rate, with as many activities as start in 40 s.
-    fn rated((rate, group): (f64, u32)) -> Self {
+    fn rated(rate: f64, group: u32) -> Self {
         Self {
             activity: RATED,
             limit: Limit::PerSecond(rate),
@@ -170,8 +170,8 @@ impl Load {
             .filter(|(rate, _)| rate * 2.0 <= f64::from(workers));
         let rates: Vec<(f64, u32)> = rates.collect();
         let cap = caps[random.below(caps.len())];
-        let rate = rates[random.below(rates.len())];
-        vec![Self::capped(cap), Self::rated(rate)]
+        let (rate, group) = rates[random.below(rates.len())];
+        vec![Self::capped(cap), Self::rated(rate, group)]
     }
 
     fn rule(&self) -> Rule {

@@ -16,6 +16,7 @@ use super::pending::Pending;
 use super::room::Full;
 use super::turn::Left;
 use super::unfit::{Readiness, Unfit};
+use crate::stored::documents::WorkerItem;
 use crate::timing::MIN_UNFIT_BACKOFF;
 
 /// The queue type of instances.
@@ -314,8 +315,9 @@ impl KnownInstance {
     }
 
     /// Returns whether a turn of this process has cancelled an activity.
-    pub(super) fn has_cancelled(&self, activity: (u64, u64)) -> bool {
-        self.cancelled.contains(&activity)
+    pub(super) fn has_cancelled(&self, activity: &WorkerItem) -> bool {
+        let id = (activity.execution_id, activity.activity_id);
+        self.cancelled.contains(&id)
     }
 
     /// Leaves completions that are not stored to their acknowledgements.

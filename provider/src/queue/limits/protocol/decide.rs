@@ -75,9 +75,9 @@ impl Holder {
     /// The first runtime that knows a newer rule changes the document.
     fn change_rule(&mut self, now: Time) -> Option<(Sent, Request)> {
         let line = self.line().filter(|line| line.rule < self.rule.version)?;
-        let (old, new) = ((line.rule, line.cap), (self.rule.version, self.rule.cap()));
         let tat = self.rule.interval.map(|_| micros(now));
-        Some((Sent::Idempotent, Request::Patch(change_rule(old, new, tat))))
+        let patch = change_rule(line, &self.rule, tat);
+        Some((Sent::Idempotent, Request::Patch(patch)))
     }
 
     /// What already runs under a new limit is deducted without a condition.

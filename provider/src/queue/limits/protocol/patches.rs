@@ -5,7 +5,8 @@
 //! the patch was applied or never will be.
 
 use super::RuntimeId;
-use super::document::{Condition, Field, Operation, Patch};
+use super::document::{Condition, Field, Line, Operation, Patch};
+use super::rule::Rule;
 
 /// The author of a patch.
 #[derive(Clone, Debug)]
@@ -132,16 +133,15 @@ pub(crate) fn reap(dead: &RuntimeId, seq: i64, held: i64) -> Patch {
 
 /// Changes the limit that the document counts by. Idempotent by its condition. The slots of the old rate are void, so
 /// those of a new one begin at `tat`.
-pub(crate) fn change_rule(old: (i64, i64), new: (i64, i64), tat: Option<i64>) -> Patch {
-    let ((old_version, old_cap), (version, cap)) = (old, new);
+pub(crate) fn change_rule(line: &Line, rule: &Rule, tat: Option<i64>) -> Patch {
     let counted = [
-        Operation::Set(Field::Rule, version),
-        Operation::Set(Field::Cap, cap),
-        Operation::Add(Field::Free, cap - old_cap),
+        Operation::Set(Field::Rule, rule.version),
+        Operation::Set(Field::Cap, rule.cap()),
+        Operation::Add(Field::Free, rule.cap() - line.cap),
     ];
     let tat = tat.map(|tat| Operation::Set(Field::Tat, tat));
     Patch {
-        conditions: vec![Condition::Equals(Field::Rule, old_version)],
+        conditions: vec![Condition::Equals(Field::Rule, line.rule)],
         operations: counted.into_iter().chain(tat).collect(),
     }
 }
