@@ -157,15 +157,6 @@ async fn a_filter_selects_messages_by_state_and_source() {
         assert_eq!(run.exit, Exit::Ok, "{run:?}");
         assert_eq!(names(&run), expected, "{filter}");
     }
-    for (filter, says) in [
-        ("--source work", "holds no ordered work"),
-        ("--from nonsense", "`next` of the previous page's JSON"),
-        ("--from 9", "`next` of the previous page's JSON"),
-    ] {
-        let run = account.cdb(&*format!("messages list {filter}")).await;
-        assert_eq!(run.exit, Exit::Usage, "{run:?}");
-        run.complains(says);
-    }
 }
 
 #[tokio::test]
@@ -269,26 +260,36 @@ async fn a_message_that_stays_does_not_stop_the_others() {
 }
 
 #[tokio::test]
-async fn a_missing_message_is_a_finding() {
+async fn only_dead_messages_are_redriven_and_discarded() {
     let (account, _) = start().await;
-    for name in ["intent-turn-9@order-3", "in-0-1@missing", "out-0-1@[7]"] {
-        let shown = account.cdb(&["messages", "show", name]).await;
+    let missing = ["intent-turn-9@order-3", "in-0-1@missing", "out-0-1@[7]"];
+    for name in missing {
+        let shown = account.cdb(&*format!("messages show {name}")).await;
         assert_eq!(shown.exit, Exit::Finding, "{shown:?}");
         shown.complains(&format!("message `{name}` is neither dead nor retried"));
-        for command in ["redrive", "discard"] {
+    }
+    let missing = missing.map(|name| {
+        let why = "redriven or discarded before, or the name is wrong";
+        (name, format!("not found: `{name}`; {why}"))
+    });
+    let retried = "intent-turn-2@order-2";
+    let says = format!("retried by itself: `{retried}`; only dead messages are redriven");
+    for (name, says) in missing.iter().chain(&[(retried, says.clone())]) {
+        for action in ["redrive", "discard"] {
             for confirmation in ["--yes", "--dry-run"] {
-                let run = account
-                    .cdb(&["messages", command, name, confirmation])
-                    .await;
+                let command = format!("messages {action} {name} {confirmation}");
+                let run = account.cdb(&*command).await;
                 assert_eq!(run.exit, Exit::Finding, "{run:?}");
-                run.complains(&format!(
-                    "not found: `{name}`; redriven or discarded before, or the name is wrong"
-                ));
+                run.complains(says);
             }
         }
     }
-    let run = account.cdb("messages show order-3").await;
-    assert_eq!(run.exit, Exit::Usage, "{run:?}");
+    let both = format!("messages discard {retried} intent-turn-1@order-3 --yes");
+    let run = account.cdb(&*both).await;
+    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    run.prints(&format!("discarded 1 message\n{says}"));
+    let left = account.cdb("messages list --source instances").await;
+    assert_eq!(names(&left), [retried], "{left:?}");
 }
 
 /// An interrupted run has redriven or discarded the first of them.
@@ -329,56 +330,32 @@ async fn a_repeated_run_does_what_is_left_and_reports_what_is_gone() {
 }
 
 #[tokio::test]
-async fn a_retried_message_is_neither_redriven_nor_discarded() {
-    let (account, _) = start().await;
-    let retried = "intent-turn-2@order-2";
-    let says = format!("retried by itself: `{retried}`; only dead messages are redriven");
-    for action in ["redrive", "discard"] {
-        for confirmation in ["--yes", "--dry-run"] {
-            let run = account
-                .cdb(&["messages", action, retried, confirmation])
-                .await;
-            assert_eq!(run.exit, Exit::Finding, "{run:?}");
-            run.complains(&says);
-        }
-    }
-    let dead = "intent-turn-1@order-3";
-    let run = account
-        .cdb(&["messages", "discard", retried, dead, "--yes"])
-        .await;
-    assert_eq!(run.exit, Exit::Finding, "{run:?}");
-    run.prints(&format!("discarded 1 message\n{says}"));
-    let left = account.cdb("messages list --source instances").await;
-    assert_eq!(names(&left), [retried], "{left:?}");
-}
-
-#[tokio::test]
 async fn a_source_narrows_all() {
     let (account, _) = start().await;
     let of = "messages discard --all --source";
     let run = account.cdb(&*format!("{of} instances --yes")).await;
     assert_eq!(run.out, "discarded 1 message\n", "{run:?}");
     assert_eq!(dead_names(&account).await.len(), 3);
+}
+
+#[tokio::test]
+async fn the_arguments_are_checked() {
+    let (account, _) = start().await;
+    let (page, lacks) = ("`next` of the previous page", "holds no ordered work");
     for (arguments, says) in [
+        ("list --source work", lacks),
+        ("list --from nonsense", page),
+        ("list --from 9", page),
+        ("show order-3", "use a name from `messages list`"),
+        ("discard --all --source work --yes", lacks),
         (
-            "messages discard --all --source work --yes",
-            "holds no ordered work",
-        ),
-        (
-            "messages discard in-0-1@ann --source partitions",
+            "discard in-0-1@ann --source partitions",
             "cannot be used with",
         ),
-        ("messages redrive --yes", "<NAME|--all>"),
-        (
-            "messages redrive order-7 --yes",
-            "use a name from `messages list`",
-        ),
-        (
-            "messages redrive work-004:message:inbox:a:b --yes",
-            "holds no ordered work",
-        ),
+        ("redrive --yes", "<NAME|--all>"),
+        ("redrive work-004:message:inbox:a:b --yes", lacks),
     ] {
-        let run = account.cdb(arguments).await;
+        let run = account.cdb(&*format!("messages {arguments}")).await;
         assert_eq!(run.exit, Exit::Usage, "{run:?}");
         run.complains(says);
     }
