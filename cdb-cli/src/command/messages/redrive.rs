@@ -90,7 +90,11 @@ impl Chosen {
         action: Action,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let (plan, names) = self.plan(messages, action).await?;
+        let (would, did) = match action {
+            Action::Redrive => ("redrive", "redrove"),
+            Action::Discard => ("discard", "discarded"),
+        };
+        let (plan, names) = self.plan(messages, would).await?;
         if names.is_empty() && !plan.skipped.is_empty() {
             return Err(Failure::finding(plan.skipped.to_string()));
         }
@@ -104,10 +108,7 @@ impl Chosen {
         }
         let is_single = names.len() == 1 && plan.skipped.is_empty();
         let mut done = Done {
-            action: match action {
-                Action::Redrive => "redrove",
-                Action::Discard => "discarded",
-            },
+            action: did,
             by: &self.confirmation.operator.by,
             messages: 0,
             gone: 0,
@@ -137,7 +138,7 @@ impl Chosen {
     async fn plan(
         &self,
         messages: &FailedMessages,
-        action: Action,
+        action: &'static str,
     ) -> Result<(Plan, Vec<MessageName>), Failure> {
         let (mut names, mut rows) = (Vec::new(), Vec::new());
         let (mut skipped, mut known) = (Skipped::default(), HashSet::new());
@@ -168,10 +169,7 @@ impl Chosen {
             digest = Some(all.finish());
         }
         let plan = Plan {
-            action: match action {
-                Action::Redrive => "redrive",
-                Action::Discard => "discard",
-            },
+            action,
             count: names.len() as u64,
             digest,
             messages: rows,

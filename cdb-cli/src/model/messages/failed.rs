@@ -31,10 +31,6 @@ impl FailedMessages {
         self.container.now()
     }
 
-    pub(crate) fn holds(&self, source: Source) -> bool {
-        self.of(source).is_some()
-    }
-
     pub(crate) fn of(&self, source: Source) -> Option<&dyn MessageSource> {
         let mut sources = self.sources.iter().map(|found| &**found);
         sources.find(|found| found.source() == source)
