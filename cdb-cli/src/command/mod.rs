@@ -1,5 +1,6 @@
 //! The subcommands, a file or folder each; those about documents and those about messages share a folder.
 
+pub(crate) mod change_feed;
 pub(crate) mod completions;
 mod confirm;
 #[cfg(feature = "dashboard")]

@@ -15,10 +15,11 @@ use cdb_provider::documents::Durable;
 use cdb_work::{Work, WorkAdmin};
 
 use super::Orchestrations;
+use super::intents::Intents;
 use crate::connection::Connection;
 use crate::exit::Failure;
 use crate::model::Model;
-use crate::model::messages::Messages;
+use crate::model::messages::{FailedMessages, MessageSource, OrderedWork};
 
 /// The clients for what a container holds.
 #[derive(Clone)]
@@ -28,7 +29,7 @@ pub(crate) struct Holdings {
     /// The name of the container's type.
     pub model: &'static str,
     pub orchestrations: Option<Orchestrations>,
-    pub messages: Option<Arc<dyn Messages>>,
+    pub messages: FailedMessages,
     pub work: Option<WorkAdmin>,
     pub feeds: Option<Feeds>,
 }
@@ -77,12 +78,19 @@ impl Holdings {
         };
         let feeds = holds::<ChangeFeedState>(live).then(|| database.container(name));
         let client = connection.client()?;
+        let work = holds::<Work>(live).then(|| database.container::<Work>(name));
+        let intents = orchestrations.clone().map(|found| of(Intents(found)));
+        let ordered = work.clone().map(|work| of(OrderedWork::new(work)));
         Ok(Self {
             container: database.container(name),
             model: model.name,
             orchestrations,
-            messages,
-            work: holds::<Work>(live).then(|| WorkAdmin::new(database.container(name))),
+            messages: FailedMessages {
+                container: database.container(name),
+                model: model.name,
+                sources: intents.into_iter().chain(messages).chain(ordered).collect(),
+            },
+            work: work.map(WorkAdmin::new),
             feeds: feeds.map(|state| Feeds { client, state }),
         })
     }
@@ -93,11 +101,12 @@ impl Holdings {
 
     /// The failure of a command about something that the container does not hold.
     pub(crate) fn lacks(&self, what: &str) -> Failure {
-        Failure::usage(format!(
-            "`{}` holds no {what}; choose another container with --container",
-            self.model
-        ))
+        Failure::lacks(self.model, what)
     }
+}
+
+fn of(source: impl MessageSource + 'static) -> Arc<dyn MessageSource> {
+    Arc::new(source)
 }
 
 /// Returns the type of a container of this project that `model` does not describe; `None` if `model`

@@ -1,13 +1,11 @@
-//! A live container, opened: its orchestrations, messages and dead letters, and what reads and changes them for
+//! A live container, opened: its orchestrations and failed messages, and what reads and changes them for
 //! commands and dashboard alike.
 
 pub(crate) mod begin_pauses;
-pub(crate) mod dead_letter_id;
-pub(crate) mod dead_letters;
 mod holdings;
+mod intents;
 pub(crate) mod lock;
 mod orchestrations;
-pub(crate) mod paging;
 pub(crate) mod restart;
 pub(crate) mod work_item;
 

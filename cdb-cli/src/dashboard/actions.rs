@@ -8,12 +8,11 @@ use cdb_provider::documents::Status;
 use cdb_provider::{Extent, Restart};
 use serde::{Deserialize, Serialize};
 
-use super::api::{dead_letter_id, gone};
+use super::api::{gone, parsed};
 use super::state::Dashboard;
-use crate::container::dead_letters::Action;
 use crate::container::restart;
 use crate::exit::Failure;
-use crate::model::messages::Outcome;
+use crate::model::messages::{Action, Outcome};
 use crate::view::instances::{Row, waits};
 
 /// The name for the record of a change.
@@ -185,15 +184,12 @@ pub(super) async fn discard(
     Path(name): Path<String>,
 ) -> Answer {
     apply(&dashboard, &name, Action::Discard).await?;
-    Ok(done("the dead letter is deleted"))
+    Ok(done("the message is deleted"))
 }
 
 async fn apply(dashboard: &Dashboard, name: &str, action: Action) -> Result<(), Failure> {
-    match dashboard
-        .dead_letters()?
-        .apply(&dead_letter_id(name)?, action)
-        .await?
-    {
+    let messages = &dashboard.holdings.messages;
+    match messages.apply(&parsed(name)?, action).await? {
         Outcome::Done => Ok(()),
         Outcome::Gone => Err(gone(name)),
     }

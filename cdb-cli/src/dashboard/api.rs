@@ -14,12 +14,10 @@ use futures::try_join;
 use serde::{Deserialize, Serialize};
 
 use super::state::Dashboard;
-use crate::container::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
-use crate::container::paging::{PageStart, TwoLists as _};
 use crate::exit::{Exit, Failure};
+use crate::model::messages::{Filter, MessageDetail, MessageName, MessagePage, PageStart};
 use crate::view::instances::{self, attribute_filter, detail, history, overview, tree};
-use crate::view::messages::dead_letters::{DeadLetterDetail, DeadLetterList};
-use crate::view::messages::{change_feed, ordered_work, outbox, retrying};
+use crate::view::messages::change_feed;
 use crate::view::queues::{backlog, members};
 
 /// The maximum number of rows of a page.
@@ -236,66 +234,37 @@ pub(super) async fn queues(State(dashboard): App) -> Answer<Work> {
 
 /// The start of a page.
 #[derive(Deserialize)]
-pub(super) struct Start<T> {
-    from: Option<T>,
+pub(super) struct Start {
+    from: Option<PageStart>,
 }
 
-pub(super) async fn outbox(
+pub(super) async fn messages(
     State(dashboard): App,
-    Query(start): Query<Start<PageStart>>,
-) -> Answer<outbox::Outbox> {
-    Ok(Json(
-        outbox::read(&dashboard.holdings, ROWS, start.from).await?,
-    ))
+    Query(filter): Query<Filter>,
+    Query(start): Query<Start>,
+) -> Answer<MessagePage> {
+    let messages = &dashboard.holdings.messages;
+    Ok(Json(messages.page(filter, ROWS, start.from).await?))
 }
 
-pub(super) async fn inbox(
+pub(super) async fn message(
     State(dashboard): App,
-    Query(start): Query<Start<Continuation>>,
-) -> Answer<retrying::Inbox> {
-    let from = start.from.as_ref();
-    Ok(Json(
-        retrying::inbox(&dashboard.holdings, ROWS, from).await?,
-    ))
+    Path(name): Path<String>,
+) -> Answer<MessageDetail> {
+    let found = dashboard.holdings.messages.find(&parsed(&name)?).await?;
+    Ok(Json(found.ok_or_else(|| gone(&name))?))
 }
 
-pub(super) async fn work(
-    State(dashboard): App,
-    Query(start): Query<Start<PageStart>>,
-) -> Answer<ordered_work::FailedWork> {
-    Ok(Json(
-        ordered_work::read(&dashboard.holdings, ROWS, start.from).await?,
-    ))
-}
-
-pub(super) async fn changes(State(dashboard): App) -> Answer<change_feed::ChangeFeeds> {
+pub(super) async fn change_feed(State(dashboard): App) -> Answer<change_feed::ChangeFeeds> {
     Ok(Json(change_feed::read(&dashboard.holdings).await?))
 }
 
-pub(super) async fn dead_letters(
-    State(dashboard): App,
-    Query(start): Query<Start<PageStart>>,
-) -> Answer<DeadLetterList> {
-    let page = dashboard.dead_letters()?.page(ROWS, start.from).await?;
-    Ok(Json(DeadLetterList::new(&page, dashboard.holdings.now())))
-}
-
-pub(super) async fn dead_letter(
-    State(dashboard): App,
-    Path(name): Path<String>,
-) -> Answer<DeadLetterDetail> {
-    let dead_letters = dashboard.dead_letters()?;
-    let found = dead_letters.find(&dead_letter_id(&name)?).await?;
-    let found = found.ok_or_else(|| gone(&name))?;
-    Ok(Json(DeadLetterDetail::of(&found)))
-}
-
-pub(super) fn dead_letter_id(name: &str) -> Result<DeadLetterId, Failure> {
-    parse_dead_letter_id(name).map_err(Failure::usage)
+pub(super) fn parsed(name: &str) -> Result<MessageName, Failure> {
+    name.parse().map_err(Failure::usage)
 }
 
 pub(super) fn gone(name: &str) -> Failure {
     Failure::finding(format!(
-        "dead letter `{name}` does not exist; it was redriven or discarded"
+        "message `{name}` is not dead; it was redriven or discarded"
     ))
 }

@@ -1,9 +1,9 @@
 //! The state that all requests of the dashboard share.
 
 use super::token::Token;
-use crate::container::dead_letters::DeadLetterSources;
 use crate::container::{Holdings, Orchestrations};
 use crate::exit::Failure;
+use crate::model::messages::Source;
 use crate::view::instances::overview::PastCounts;
 
 /// The state that all requests share.
@@ -40,16 +40,17 @@ impl Dashboard {
     /// The views of what the container holds, in the order of the page.
     pub(super) fn views(&self) -> Vec<&'static str> {
         let holds = &self.holdings;
-        let (runs, messages) = (holds.orchestrations.is_some(), holds.messages.is_some());
+        let (runs, messages) = (holds.orchestrations.is_some(), &holds.messages);
+        let partitions = messages.of(Source::Partitions).is_some();
         let views = [
             ("overview", runs),
             ("instances", runs),
             ("queues", true),
-            ("outbox", runs || messages),
-            ("inbox", messages),
-            ("work", holds.work.is_some()),
-            ("changes", holds.feeds.is_some()),
-            ("deadletters", runs || messages),
+            ("outbox", runs || partitions),
+            ("inbox", partitions),
+            ("work", messages.of(Source::Work).is_some()),
+            ("change-feed", holds.feeds.is_some()),
+            ("deadletters", runs || partitions),
         ];
         let held = views[1..]
             .iter()
@@ -63,9 +64,5 @@ impl Dashboard {
     pub(super) fn orchestrations(&self) -> Result<&Orchestrations, Failure> {
         let found = self.holdings.orchestrations.as_ref();
         found.ok_or_else(|| self.holdings.lacks("orchestrations"))
-    }
-
-    pub(super) fn dead_letters(&self) -> Result<DeadLetterSources, Failure> {
-        DeadLetterSources::of(&self.holdings)
     }
 }

@@ -5,22 +5,17 @@ use std::time::Duration;
 use super::finding::Finding;
 use crate::container::Holdings;
 use crate::exit::Failure;
-use crate::model::messages::Messages;
+use crate::model::messages::{List, MessageRow, MessageSource, Source, Step};
 use crate::output::{counted, short, span};
 use crate::view::messages::change_feed::{self, PartRow};
-use crate::view::messages::{ordered_work, outbox, retrying};
-use crate::view::queues::backlog::{Retries, retries};
 
 /// The maximum number of reported parts of change feeds.
 const MAX_PARTS: usize = 10;
 
 pub(super) async fn examine(holdings: &Holdings) -> Result<Vec<Finding>, Failure> {
     let mut findings = Vec::new();
-    if let Some(messages) = &holdings.messages {
-        findings.extend(messaging(holdings, &**messages).await?);
-    }
-    if holdings.work.is_some() {
-        findings.extend(work(holdings).await?);
+    for source in &holdings.messages.sources {
+        findings.extend(messages(&**source).await?);
     }
     if holdings.feeds.is_some() {
         let parts = change_feed::read(holdings).await?.parts;
@@ -29,82 +24,62 @@ pub(super) async fn examine(holdings: &Holdings) -> Result<Vec<Finding>, Failure
     Ok(findings)
 }
 
-/// The end of a finding: the error of one of the messages.
-fn for_example(reason: &str) -> String {
-    format!("; for example: {}", short(reason, 200))
-}
-
-async fn messaging(holdings: &Holdings, messages: &dyn Messages) -> Result<Vec<Finding>, Failure> {
-    let Retries {
-        outbox_retrying,
-        inbox_retrying,
-    } = retries(messages).await?;
+async fn messages(source: &dyn MessageSource) -> Result<Vec<Finding>, Failure> {
+    let kind = source.source();
+    // An intent is undelivered for a moment after every turn: its age is checked, with the queues.
+    let is_checked = |step: &&Step| (kind, **step) != (Source::Instances, Step::Delivery);
+    let retrying = source
+        .steps()
+        .iter()
+        .filter(is_checked)
+        .map(|step| List::Retrying(*step));
     let mut findings = Vec::new();
-    if outbox_retrying > 0 {
-        let page = outbox::retrying(messages, 1, None).await?;
-        let reason = page.rows.first().map(|row| for_example(&row.reason));
-        findings.push(Finding::warning(
-            "outbox",
-            format!(
-                "{} between partitions cannot be delivered{}",
-                counted(outbox_retrying, "message"),
-                reason.unwrap_or_default()
-            ),
-            "run {cdb} outbox for the errors and fix the cause; a refused message becomes a dead letter after its last attempt",
-        ));
-    }
-    if inbox_retrying > 0 {
-        let inbox = retrying::inbox(holdings, 1, None).await?;
-        let reason = inbox.messages.first().map(|row| for_example(&row.reason));
-        findings.push(Finding::warning(
-            "inbox",
-            format!(
-                "the handlers of {} fail, and their streams wait{}",
-                counted(inbox_retrying, "message"),
-                reason.unwrap_or_default()
-            ),
-            "run {cdb} inbox for the errors and fix the handler; a message becomes a dead letter after its last attempt",
-        ));
+    for list in std::iter::once(List::Dead).chain(retrying) {
+        let count = source.count(list).await?;
+        if count > 0 {
+            // A page leaves unreadable messages out.
+            let first = source.page(list, 1, None).await?.rows.into_iter().next();
+            findings.push(failed(kind, list, count, first.as_ref()));
+        }
     }
     if findings.is_empty() {
-        findings.push(Finding::ok(
-            "inbox",
-            "no message between partitions is retried",
-        ));
+        let retried = match kind {
+            Source::Instances => "",
+            Source::Partitions | Source::Work => " or retried",
+        };
+        let says = format!("no message {} is dead{retried}", kind.place());
+        findings.push(Finding::ok("messages", says));
     }
     Ok(findings)
 }
 
-async fn work(holdings: &Holdings) -> Result<Vec<Finding>, Failure> {
-    let page = ordered_work::read(holdings, 1, None).await?;
-    let Some(first) = page.messages.first() else {
-        return Ok(vec![Finding::ok(
-            "work",
-            "no message of ordered work has failed",
-        )]);
+/// Reports the messages of a list, with the error of its first one.
+fn failed(kind: Source, list: List, count: u64, first: Option<&MessageRow>) -> Finding {
+    let messages = format!("{} {}", counted(count, "message"), kind.place());
+    let waits = match count {
+        _ if !first.is_some_and(|first| first.blocks_stream) => "",
+        1 => ", and its stream waits",
+        _ => ", and their streams wait",
     };
-    let counts = ordered_work::counts(holdings).await?;
-    let says = format!(
-        "{} of ordered work blocked: {} retried, {} set aside{}",
-        counted(counts.blocked_streams(), "stream"),
-        counts.retrying,
-        counts.set_aside,
-        for_example(&first.reason)
-    );
-    let finding = if counts.set_aside > 0 {
-        Finding::problem(
-            "work",
-            says,
-            "run {cdb} work for the errors, fix the handler, then run {cdb} work redrive; {cdb} work discard skips messages that cannot be handled",
-        )
-    } else {
-        Finding::warning(
-            "work",
-            says,
-            "run {cdb} work for the errors and fix the handler; after its last attempt a message is set aside or skipped",
-        )
-    };
-    Ok(vec![finding])
+    let example = first.map(|first| format!("; for example: {}", short(&first.reason, 200)));
+    let example = example.unwrap_or_default();
+    match list {
+        List::Dead => Finding::problem(
+            "messages",
+            format!("dead, until redriven or discarded: {messages}{waits}{example}"),
+            "run {cdb} messages list --state dead for the reasons, fix the cause, then run {cdb} messages redrive; {cdb} messages discard gives messages up",
+        ),
+        List::Retrying(Step::Delivery) => Finding::warning(
+            "messages",
+            format!("{messages} cannot be delivered{example}"),
+            "run {cdb} messages list --state retrying for the errors and fix the cause; a refused message is dead after its last attempt",
+        ),
+        List::Retrying(Step::Handling) => Finding::warning(
+            "messages",
+            format!("the handlers of {messages} fail{waits}{example}"),
+            "run {cdb} messages list --state retrying for the errors and fix the handler; a message is dead after its last attempt",
+        ),
+    }
 }
 
 fn feeds(parts: &[PartRow]) -> Vec<Finding> {
@@ -137,7 +112,7 @@ fn feeds(parts: &[PartRow]) -> Vec<Finding> {
                     counted(u64::from(failure.attempts), "failed attempt"),
                     short(&failure.reason, 200)
                 ),
-                "fix the handler, or let it store the change elsewhere and return `Ok`; {cdb} changes lists the parts",
+                "fix the handler, or let it store the change elsewhere and return `Ok`; {cdb} change-feed lists the parts",
             ),
             None => Finding::warning(
                 "changefeed",

@@ -13,7 +13,6 @@ use cdb_provider::documents::Durable;
 use serde::Serialize;
 
 use crate::connection::Connection;
-use crate::container::dead_letters::DeadLetterSources;
 use crate::container::{Holdings, known_model};
 use crate::exit::{Exit, Failure, remedy};
 use crate::model::Model;
@@ -69,9 +68,6 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
     };
     if let Some(orchestrations) = &holdings.orchestrations {
         findings.extend(work::examine(orchestrations).await?);
-    }
-    if let Ok(dead_letters) = DeadLetterSources::of(&holdings) {
-        findings.push(work::dead_letters(dead_letters.count().await?));
     }
     findings.extend(failures::examine(&holdings).await?);
     findings.push(service::throttling(&documents.usage()));

@@ -1,4 +1,4 @@
-//! Checks of the queued work: unserved, stuck and dead-lettered messages and activities.
+//! Checks of the queued work: unserved and stuck messages and activities.
 //!
 //! Stuck work is old, so the checks read the oldest items only.
 
@@ -142,7 +142,7 @@ fn unserved(queues: &lengths::Queues, at_instances: Option<usize>) -> Vec<Findin
                 queues.outbox.count,
                 span(oldest)
             ),
-            "start a runtime, which delivers the intents of stopped runtimes too; {cdb} outbox lists them",
+            "start a runtime, which delivers the intents of stopped runtimes too; {cdb} messages list --state retrying lists them",
         ));
     }
     if findings.is_empty() {
@@ -236,20 +236,6 @@ fn late_slots(slots: &[lengths::Slot]) -> String {
     let shown = shown.collect::<Vec<_>>().join(", ");
     let more = if late.len() > 16 { ", …" } else { "" };
     format!("{}: {shown}{more}", counted(late.len() as u64, "slot"))
-}
-
-pub(super) fn dead_letters(count: u64) -> Finding {
-    if count == 0 {
-        return Finding::ok("deadletters", "no dead letters");
-    }
-    Finding::problem(
-        "deadletters",
-        format!(
-            "{}, which the receivers never get",
-            counted(count, "dead letter")
-        ),
-        "run {cdb} deadletters list for the reasons, fix the cause, then run {cdb} deadletters redrive",
-    )
 }
 
 async fn membership(container: &ContainerClient<Durable>) -> Result<Option<Finding>, Failure> {

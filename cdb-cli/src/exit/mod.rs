@@ -58,6 +58,13 @@ impl Failure {
         Self::new(Exit::Service, message)
     }
 
+    /// The failure of a command about something that a container of the type `model` does not hold.
+    pub(crate) fn lacks(model: &str, what: &str) -> Self {
+        Self::usage(format!(
+            "`{model}` holds no {what}; choose another container with --container"
+        ))
+    }
+
     fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,

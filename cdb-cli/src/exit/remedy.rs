@@ -118,7 +118,7 @@ mod tests {
         let advised = text.split(PROGRAM).skip(1);
         let advised = advised.filter_map(|rest| rest.trim_start_matches('}').strip_prefix(' '));
         let lacks = |rest: &&str| {
-            let is_letter = |c: char| c.is_ascii_lowercase();
+            let is_letter = |c: char| c.is_ascii_lowercase() || c == '-';
             let mut words = rest
                 .split(' ')
                 .map(|word| word.split(|c| !is_letter(c)).next());

@@ -24,12 +24,9 @@ const EXCLUDED: [&str; 8] = [
 
 /// The subcommands that change nothing. Any other changes something, also one that is forgotten here:
 /// it needs `--allow-actions` and a confirmation.
-const READS: [&str; 20] = [
-    "changes",
-    "deadletters list",
-    "deadletters show",
+const READS: [&str; 17] = [
+    "change-feed",
     "doctor",
-    "inbox",
     "instances history",
     "instances list",
     "instances replay",
@@ -38,22 +35,21 @@ const READS: [&str; 20] = [
     "instances wait",
     "limits list",
     "members",
+    "messages list",
+    "messages show",
     "model",
-    "outbox",
     "policy check",
     "policy diff",
     "policy print",
     "queues",
-    "work",
 ];
 
 /// The changes that only add something. Any other may destroy or replace something.
-const ADDITIVE: [&str; 5] = [
-    "deadletters redrive",
+const ADDITIVE: [&str; 4] = [
     "instances fork",
     "instances raise",
     "instances start",
-    "work redrive",
+    "messages redrive",
 ];
 
 /// The arguments that the server sets: the form of the answer, the confirmation, and the name for the
@@ -120,7 +116,7 @@ fn collect(command: &Command, path: &[String], tools: &mut Vec<CommandTool>) {
             .any(|arg| is_file(arg) && arg.is_required_set());
         if !inner.is_subcommand_required_set() && !needs_file {
             tools.push(CommandTool {
-                name: path.join("_"),
+                name: path.join("_").replace('-', "_"),
                 path: path.clone(),
                 command: inner.clone(),
             });

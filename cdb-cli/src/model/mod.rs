@@ -23,7 +23,7 @@ use cdb_provider::payload::PayloadCodec;
 use cdb_provider::replay::Replay;
 use serde_json::Value;
 
-use self::messages::Messages;
+use self::messages::MessageSource;
 use crate::exit::Failure;
 
 /// The results of functions that are generic over the container.
@@ -36,7 +36,7 @@ type OpenMessages = fn(
     &str,
     &ContainerDefinition,
     MessagingConfig,
-) -> Result<Option<Arc<dyn Messages>>, Failure>;
+) -> Result<Option<Arc<dyn MessageSource>>, Failure>;
 type Explained = Arc<dyn Fn(&IndexingPolicy) -> Explanation + Send + Sync>;
 
 /// A migration of any container.
@@ -213,7 +213,7 @@ impl Model {
         database: &DatabaseClient,
         name: &str,
         live: &ContainerDefinition,
-    ) -> Result<Option<Arc<dyn Messages>>, Failure> {
+    ) -> Result<Option<Arc<dyn MessageSource>>, Failure> {
         (self.messages)(database, name, live, self.settings.messaging)
     }
 

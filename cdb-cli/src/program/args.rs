@@ -4,6 +4,7 @@
 use cdb_emulator::EmulatorCommand;
 use clap::{Parser, Subcommand};
 
+use crate::command::change_feed::ChangeFeedArgs;
 #[cfg(feature = "dashboard")]
 use crate::command::dashboard::DashboardArgs;
 use crate::command::doctor::DoctorArgs;
@@ -13,11 +14,7 @@ use crate::command::limits::LimitsArgs;
 #[cfg(feature = "mcp")]
 use crate::command::mcp::McpArgs;
 use crate::command::members::MembersArgs;
-use crate::command::messages::changes::ChangesArgs;
-use crate::command::messages::deadletters::DeadLettersArgs;
-use crate::command::messages::inbox::InboxArgs;
-use crate::command::messages::outbox::OutboxArgs;
-use crate::command::messages::work::WorkArgs;
+use crate::command::messages::MessagesArgs;
 use crate::command::model::ModelArgs;
 use crate::command::policy::PolicyArgs;
 use crate::command::queues::QueuesArgs;
@@ -49,17 +46,10 @@ pub(crate) enum Command {
     Instances(Box<InstancesArgs>),
     /// Show the length of each queue and the age of its oldest item
     Queues(QueuesArgs),
-    /// List undelivered messages, with the errors of failed attempts
-    Outbox(OutboxArgs),
-    /// List the messages between partitions whose handlers fail, with their errors
-    Inbox(InboxArgs),
-    /// List the failed messages of ordered work, which block their streams
-    Work(WorkArgs),
+    /// List, show, redrive and discard messages that were not delivered or whose handlers failed
+    Messages(MessagesArgs),
     /// List the parts of change feeds, with reader, lag and last failure
-    Changes(ChangesArgs),
-    /// List, show, redrive and discard dead letters
-    #[command(name = "deadletters")]
-    DeadLetters(DeadLettersArgs),
+    ChangeFeed(ChangeFeedArgs),
     /// List, set and remove limits of activities: how many run and start, in which order
     Limits(LimitsArgs),
     /// List the runtimes that share the dispatch slots
@@ -72,7 +62,7 @@ pub(crate) enum Command {
     Migrate(MigrateArgs),
     /// Check the account, the container and its runtimes, with a remedy for each finding
     Doctor(DoctorArgs),
-    /// Serve a local web page with live instances, queues and dead letters
+    /// Serve a local web page with live instances, queues and failed messages
     #[cfg(feature = "dashboard")]
     Dashboard(DashboardArgs),
     /// Serve the commands as tools of the Model Context Protocol, on standard input and output

@@ -22,12 +22,15 @@ fn is_about(command: &str, model: &Model) -> bool {
         documents.any(|shape| shape.discriminator == discriminator)
     };
     match command {
-        "instances" | "queues" | "outbox" | "limits" | "members" | "dashboard" => {
+        "instances" | "queues" | "limits" | "members" | "dashboard" => {
             model.holds_orchestrations().is_ok()
         }
-        "inbox" => has(<MessageDocument<Durable> as Document>::SHAPE.discriminator),
-        "work" => has(WorkMessage::SHAPE.discriminator),
-        "changes" => has(PartDocument::SHAPE.discriminator),
+        "messages" => {
+            model.holds_orchestrations().is_ok()
+                || has(<MessageDocument<Durable> as Document>::SHAPE.discriminator)
+                || has(WorkMessage::SHAPE.discriminator)
+        }
+        "change-feed" => has(PartDocument::SHAPE.discriminator),
         _ => true,
     }
 }

@@ -142,56 +142,39 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("queues", &["queues", "queues --slots"]),
-    ("outbox", &["outbox", "outbox --json"]),
-    ("inbox", &["inbox", "inbox --json"]),
     (
-        "work",
-        &["work --container work", "work --container work --json"],
-    ),
-    (
-        "work redrive",
+        "messages list",
         &[
-            "work redrive work-007:message:inbox:order-7:paid-1 --yes",
-            "work redrive --all --dry-run",
+            "messages list --state dead",
+            "messages list --source work --json",
         ],
     ),
     (
-        "work discard",
+        "messages show",
         &[
-            "work discard work-007:message:inbox:order-7:paid-1 --yes",
-            "work discard --all --dry-run",
+            "messages show intent-turn-1@order-3",
+            "messages show work-007:message:inbox:order-7:paid-1 --json",
         ],
     ),
     (
-        "changes",
+        "messages redrive",
         &[
-            "changes --container change-feeds",
-            "changes --container change-feeds --json",
+            "messages redrive intent-turn-1@order-3 --yes",
+            "messages redrive --all --source work --dry-run",
         ],
     ),
     (
-        "deadletters list",
-        &["deadletters list", "deadletters list --json"],
-    ),
-    (
-        "deadletters show",
+        "messages discard",
         &[
-            "deadletters show intent-turn-1@order-3",
-            "deadletters show intent-turn-1@order-3 --json",
+            "messages discard intent-turn-1@order-3 --yes",
+            "messages discard --all --dry-run",
         ],
     ),
     (
-        "deadletters redrive",
+        "change-feed",
         &[
-            "deadletters redrive intent-turn-1@order-3 --yes",
-            "deadletters redrive --all --dry-run",
-        ],
-    ),
-    (
-        "deadletters discard",
-        &[
-            "deadletters discard intent-turn-1@order-3 --yes",
-            "deadletters discard --all --dry-run",
+            "change-feed --container change-feeds",
+            "change-feed --container change-feeds --json",
         ],
     ),
     #[cfg(feature = "mcp")]

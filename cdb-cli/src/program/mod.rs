@@ -150,13 +150,8 @@ impl Program {
                 Box::pin(command::instances::run(&args, model, console)).await
             }
             Command::Queues(args) => command::queues::run(&args, model, console).await,
-            Command::Inbox(args) => command::messages::inbox::run(&args, model, console).await,
-            Command::Work(args) => command::messages::work::run(&args, model, console).await,
-            Command::Changes(args) => command::messages::changes::run(&args, model, console).await,
-            Command::Outbox(args) => command::messages::outbox::run(&args, model, console).await,
-            Command::DeadLetters(args) => {
-                command::messages::deadletters::run(&args, model, console).await
-            }
+            Command::Messages(args) => command::messages::run(&args, model, console).await,
+            Command::ChangeFeed(args) => command::change_feed::run(&args, model, console).await,
             Command::Limits(args) => command::limits::run(&args, model, console).await,
             Command::Members(args) => command::members::run(&args, model, console).await,
             Command::Export(args) => command::documents::export(&args, model, console).await,
@@ -355,7 +350,7 @@ mod tests {
     fn example(tool: &str, argument: &str, schema: &Value) -> Value {
         let text = match (tool, argument) {
             (_, "container") => "west",
-            ("deadletters_show", _) => "intent-turn-1@order-3",
+            ("messages_show", _) => "intent-turn-1@order-3",
             ("limits_set" | "limits_remove", _) => "tenant=*",
             _ => "order-1",
         };
@@ -399,7 +394,7 @@ mod tests {
         let (client, server) = duplex(1 << 20);
         let serving = program.serve_tools(true, Vec::new(), "shop", split(server));
         let (_, results) = tokio::join!(serving, ask(client, &requests));
-        assert!(names.len() > 30, "{names:?}");
+        assert!(names.len() > 25, "{names:?}");
         for (name, result) in names.iter().zip(&results[1..]) {
             let text = result["content"].to_string();
             assert!(!text.contains("'--container"), "{name}: {text}");

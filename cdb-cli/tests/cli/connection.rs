@@ -28,7 +28,7 @@ async fn a_missing_container_is_an_error_with_a_remedy() {
     for command in [
         &["instances", "list"][..],
         &["queues"],
-        &["deadletters", "list"],
+        &["messages", "list"],
     ] {
         let run = account.cdb(command).await;
         assert_eq!(run.exit, Exit::Service, "{run:?}");
@@ -219,11 +219,11 @@ async fn a_token_replaces_the_key_but_cannot_create_containers() {
     let account = with_identity().await;
     let lifetime = Duration::from_secs(3600);
     let token = account.emulator.entra_token("operator", lifetime);
-    let list = ["deadletters", "list", "--token", &token];
+    let list = ["messages", "list", "--token", &token];
     let run = account.cdb(&list).await;
     assert_eq!(
         (run.exit, &*run.out),
-        (Exit::Ok, "no dead letters\n"),
+        (Exit::Ok, "no message is dead or retried\n"),
         "{run:?}"
     );
     let apply = [

@@ -340,7 +340,7 @@ async fn an_empty_plan_needs_no_confirmation() {
     let account = Account::start().await;
     for command in [
         &["instances", "delete", "--ended-before", "30d"][..],
-        &["deadletters", "discard", "--all"],
+        &["messages", "discard", "--all"],
     ] {
         let run = account.cdb(command).await;
         assert_eq!((run.exit, &*run.err), (Exit::Ok, ""), "{run:?}");

@@ -25,13 +25,12 @@ const COMMANDS: &[(&str, &[&str])] = &[
     ("instances delete --yes", &["order-1"]),
     ("instances raise", &["order-2", "Approved"]),
     ("queues", &["--slots"]),
-    ("outbox", &[]),
     ("limits list", &[]),
     ("members", &[]),
-    ("deadletters list", &["--limit", "1"]),
-    ("deadletters show", &["intent-turn-1@order-3"]),
-    ("deadletters discard --dry-run", &["--all"]),
-    ("deadletters discard --yes", &["--all"]),
+    ("messages list", &["--limit", "1"]),
+    ("messages show", &["intent-turn-1@order-3"]),
+    ("messages discard --dry-run", &["--all"]),
+    ("messages discard --yes", &["--all"]),
     ("doctor", &[]),
 ];
 
@@ -117,16 +116,11 @@ async fn every_json_answer_has_the_documented_members() {
     for (command, rest) in COMMANDS {
         print(&mut list, command, answer(&account, command, rest).await);
     }
-    let of_work = [
-        "queues",
-        "work",
-        "work discard --dry-run",
-        "work discard --yes",
-    ];
+    let of_work = ["queues", "messages list", "messages discard --yes"];
     for (account, commands) in [
-        (&messages, &["queues", "inbox"][..]),
+        (&messages, &["queues", "messages list"][..]),
         (&work, &of_work),
-        (&feeds, &["queues", "changes"]),
+        (&feeds, &["queues", "change-feed"]),
     ] {
         for command in commands {
             let rest: &[&str] = if command.contains("--") {

@@ -9,7 +9,6 @@ mod containers;
 mod copy;
 #[cfg(feature = "dashboard")]
 mod dashboard;
-mod dead_letters;
 mod doctor;
 mod documentation;
 mod emulator;
@@ -23,6 +22,7 @@ mod limits;
 mod limits_messages;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod messages;
 mod migrate;
 mod model;
 mod options;

@@ -10,8 +10,6 @@ use crate::harness::{Account, cdb};
 
 /// The commands that change something, and their `--yes`.
 const CHANGES: &[(&str, &str)] = &[
-    ("deadletters discard", YES),
-    ("deadletters redrive", YES),
     ("instances cancel", YES),
     ("instances delete", YES),
     ("instances fork", YES_UNASKED),
@@ -24,9 +22,9 @@ const CHANGES: &[(&str, &str)] = &[
     ("instances start", YES_UNASKED),
     ("limits remove", YES_UNASKED),
     ("limits set", YES_UNASKED),
+    ("messages discard", YES),
+    ("messages redrive", YES),
     ("policy apply", YES_REMOVAL),
-    ("work discard", YES),
-    ("work redrive", YES),
 ];
 
 const BY: &str = "--by <NAME> Who makes the change, for the record and the JSON answer; by default the user of this machine";
@@ -72,7 +70,7 @@ async fn the_answer_of_every_change_names_the_operator() {
         "instances delete order-1",
         "limits set * --running 3",
         "limits remove *",
-        "deadletters discard intent-turn-1@order-3",
+        "messages discard intent-turn-1@order-3",
     ] {
         let run = account
             .cdb(&*format!("{change} --yes --by ada --json"))

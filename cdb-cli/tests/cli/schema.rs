@@ -19,7 +19,7 @@ async fn a_container_with_a_newer_schema_is_rejected_with_its_version() {
     for command in [
         &["instances", "list"][..],
         &["queues"],
-        &["deadletters", "list"],
+        &["messages", "list"],
     ] {
         let run = account.cdb(command).await;
         assert_eq!(run.exit, Exit::Usage, "{run:?}");

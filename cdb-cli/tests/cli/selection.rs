@@ -82,21 +82,21 @@ async fn a_change_as_planned_covers_nothing_that_began_to_match_afterwards() {
 }
 
 #[tokio::test]
-async fn dead_letters_are_discarded_as_planned_or_not_at_all() {
+async fn dead_messages_are_discarded_as_planned_or_not_at_all() {
     let account = Account::start().await;
     let container = fill(&account).await;
     dead_intent(&container).await;
-    let plan = "deadletters discard --all --dry-run --json";
+    let plan = "messages discard --all --dry-run --json";
     let planned = digest(&account.cdb(plan).await);
-    let discard = |digest: &str| format!("deadletters discard --all --yes --planned {digest}");
+    let discard = |digest: &str| format!("messages discard --all --yes --planned {digest}");
     let refused = account.cdb(&*discard("0123")).await;
     assert_eq!(refused.exit, Exit::Finding, "{refused:?}");
-    let shown = account.cdb("deadletters list").await;
+    let shown = account.cdb("messages list").await;
     shown.prints("intent-turn-1@order-3");
-    let unconfirmed = account.cdb("deadletters discard --all").await;
+    let unconfirmed = account.cdb("messages discard --all").await;
     unconfirmed.complains(&format!("--yes --planned {planned} only"));
     let discarded = account.cdb(&*discard(&planned)).await;
-    discarded.prints("discarded 1 dead letter");
+    discarded.prints("discarded 1 message");
 }
 
 #[tokio::test]

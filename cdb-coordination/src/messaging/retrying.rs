@@ -1,12 +1,14 @@
 //! The messages that failed and are retried, before they are delivered, received or dead-lettered.
 
 use cdb_client::query::Continuation;
-use cdb_client::{ContainerClient, Error, Page};
+use cdb_client::{ContainerClient, Error, ErrorKind, Page};
 use cdb_model::container::MemberOf;
 use cdb_model::query::Filter;
-use cdb_model::{Container, Query, Stored, Timestamp};
+use cdb_model::{Container, PartitionKey, Query, Stored, Timestamp};
 
-use crate::message::{Content, Envelope, MessageAddress, MessageDocument, MessageId, Side};
+use crate::message::{
+    Content, MessageAddress, MessageDocument, MessageDocumentKey, MessageId, Side,
+};
 use crate::retry::{Attempt, Tries};
 
 /// The error of an attempt without a result.
@@ -16,6 +18,10 @@ const ENDED: &str = "its process ended before the handler returned a result";
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RetryingMessage {
+    /// The partition that stores it: the sender's or the receiver's.
+    pub partition: PartitionKey,
+    /// Its id within the partition. Its dead letter has the same name.
+    pub name: String,
     /// The half that retries: the outbox delivers, the inbox receives.
     pub side: Side,
     /// The message's id.
@@ -26,10 +32,14 @@ pub struct RetryingMessage {
     pub to: MessageAddress,
     /// The stored name of its type.
     pub message_type: String,
+    /// The payload as JSON text.
+    pub payload: String,
     /// When it was sent.
     pub sent_at: Timestamp,
     /// How many attempts failed.
     pub attempts: u32,
+    /// The newest failed attempts, oldest first.
+    pub history: Vec<Attempt>,
     /// The last error. An attempt whose process ended has no time of its own.
     pub last_error: Attempt,
     /// When the next attempt is due. While an attempt runs, when another process may take over.
@@ -44,48 +54,49 @@ impl RetryingMessage {
     }
 
     fn new<C: Container>(stored: Stored<MessageDocument<C>>) -> Option<Self> {
-        let MessageDocument {
-            send_due,
-            receive_due,
-            failed_attempts,
-            content,
-            ..
-        } = stored.document;
-        let failed = failed_attempts?;
-        match *content {
+        let document = stored.document;
+        let failed = document.failed_attempts?;
+        let name = format!("{}-{}", document.content.kind(), document.slot);
+        let partition = document.partition().clone();
+        let (side, envelope, tries, due) = match *document.content {
             Content::Outgoing(outgoing) => {
                 let (envelope, tries) = (outgoing.envelope, outgoing.tries);
-                Some(Self::of(Side::Outbox, envelope, tries, failed, send_due?))
+                (Side::Outbox, envelope, tries, document.send_due?)
             }
             Content::Incoming(incoming) => {
                 let (envelope, tries) = (incoming.envelope, incoming.tries);
-                Some(Self::of(Side::Inbox, envelope, tries, failed, receive_due?))
+                (Side::Inbox, envelope, tries, document.receive_due?)
             }
-            _ => None,
-        }
-    }
-
-    fn of(side: Side, envelope: Envelope, tries: Tries, attempts: u32, due: Timestamp) -> Self {
-        let ended = attempts > tries.failed;
-        let mut last = tries.history.into_iter().next_back().unwrap_or(Attempt {
-            at: envelope.sent_at,
-            reason: String::new(),
-        });
-        if ended {
-            ENDED.clone_into(&mut last.reason);
-        }
-        Self {
+            _ => return None,
+        };
+        Some(Self {
+            partition,
+            name,
             side,
             id: envelope.id(),
+            attempts: failed,
+            last_error: last_error(&tries, failed, envelope.sent_at),
+            history: tries.history,
+            next_attempt: due,
             from: envelope.from,
             to: envelope.to,
             message_type: envelope.message_type,
+            payload: envelope.payload.unwrap_or_default(),
             sent_at: envelope.sent_at,
-            attempts,
-            last_error: last,
-            next_attempt: due,
-        }
+        })
     }
+}
+
+fn last_error(tries: &Tries, attempts: u32, sent_at: Timestamp) -> Attempt {
+    let last = tries.history.last().cloned();
+    let mut last = last.unwrap_or(Attempt {
+        at: sent_at,
+        reason: String::new(),
+    });
+    if attempts > tries.failed {
+        ENDED.clone_into(&mut last.reason);
+    }
+    last
 }
 
 /// Lists and counts the messages of a container that failed and are retried. A message leaves the
@@ -144,6 +155,25 @@ where
         })
     }
 
+    /// Returns a message by its partition and name; `None` when it is not retried, or cannot be read.
+    ///
+    /// # Errors
+    /// When the read fails.
+    pub async fn get(
+        &self,
+        partition: &PartitionKey,
+        name: &str,
+    ) -> Result<Option<RetryingMessage>, Error> {
+        let Some((kind @ ("in" | "out"), slot)) = name.split_once('-') else {
+            return Ok(None);
+        };
+        let key = MessageDocumentKey::<C>::new(kind, slot);
+        match self.container.read(key.in_partition(partition)).await {
+            Err(error) if error.kind() == ErrorKind::Decode => Ok(None),
+            stored => Ok(stored?.and_then(RetryingMessage::new)),
+        }
+    }
+
     /// Counts the messages. Each of an inbox blocks its stream, unless it was redriven.
     ///
     /// # Errors
@@ -168,7 +198,7 @@ mod tests {
     use cdb_model::query::Explain as _;
 
     use super::*;
-    use crate::message::Incoming;
+    use crate::message::{Envelope, Incoming};
 
     #[derive(Container)]
     #[container(partition_key = "/place")]

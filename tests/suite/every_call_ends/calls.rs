@@ -243,6 +243,7 @@ pub(super) const CALLS: &[Call] = calls! {
         "DeadLetters::count" => |w| async move { dead(&w).count().await },
         "DeadLetters::get" => |w| async move { dead(&w).get(&"here".into(), "name").await },
         "Retrying::page" => |w| async move { Retrying::new(w.shop.clone()).page(Side::Inbox, 10, None).await },
+        "Retrying::get" => |w| async move { Retrying::new(w.shop.clone()).get(&"here".into(), "in-0-1").await },
         "Retrying::count" => |w| async move { Retrying::new(w.shop.clone()).count(Side::Inbox).await },
         "Leases::acquire" => |w| async move { lease(&w).await },
         "Leases::acquire_seen" => |w| async move {

@@ -1,102 +1,70 @@
-//! Redrives and discards messages that failed for good, for `cdb deadletters` and `cdb work`.
+//! Redrives and discards dead messages.
 
 use std::collections::HashSet;
 use std::fmt;
 
-use async_trait::async_trait;
 use cdb_model::Timestamp;
 use clap::Args;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::command::confirm::{Confirmation, PlanDigest, PlanItem, Planned, check_planned};
-use crate::container::dead_letters::Action;
 use crate::exit::{Exit, Failure};
-use crate::model::messages::Outcome;
+use crate::model::messages::{
+    Action, FailedMessages, MessageName, MessageRow, Outcome, Source, State,
+};
 use crate::output::{Console, counted};
+use crate::view::messages::failed::message_table;
 
 /// The number of messages between two progress reports.
 const BATCH: usize = 100;
 
-/// The name of a message on a command line.
-pub(super) trait Name: fmt::Display + fmt::Debug + Clone + Send + Sync + 'static {
-    /// Parses the name that the list shows.
-    fn parse(text: &str) -> Result<Self, String>;
-}
-
-/// The messages of a container that wait for an operator.
-#[async_trait]
-pub(super) trait FailedMessages: Sync {
-    type Name: Name;
-    type Row: Serialize + Send;
-
-    /// The noun for one message.
-    const NOUN: &'static str;
-    /// The JSON member for several messages.
-    const MEMBER: &'static str;
-    /// The state of a name without a message: "not found".
-    const ABSENT: &'static str;
-
-    fn now(&self) -> Timestamp;
-
-    /// Reads the names of all messages.
-    async fn names(&self) -> Result<Vec<Self::Name>, Failure>;
-
-    /// Reads a message. Returns `None` when it does not wait for an operator.
-    async fn row(&self, name: &Self::Name) -> Result<Option<Self::Row>, Failure>;
-
-    /// Redrives or discards a message. Returns [`Outcome::Gone`] when another process did so first.
-    async fn apply(&self, name: &Self::Name, action: Action) -> Result<Outcome, Failure>;
-
-    fn table(rows: &[Self::Row], now: Timestamp) -> String;
-}
-
 /// The arguments of `redrive` and `discard`.
 #[derive(Debug, Args)]
-pub(super) struct Chosen<N: Name> {
+pub(super) struct Chosen {
     #[command(flatten)]
-    which: Which<N>,
+    which: Which,
+    /// With --all: only messages between instances, between partitions, or of ordered work
+    #[arg(long, conflicts_with = "names")]
+    source: Option<Source>,
     #[command(flatten)]
     confirmation: Confirmation,
 }
 
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-struct Which<N: Name> {
-    /// Names, as the list shows them
-    #[arg(value_name = "NAME", value_parser = N::parse)]
-    names: Vec<N>,
-    /// All that exist now
+struct Which {
+    /// Names, as `messages list` shows them
+    #[arg(value_name = "NAME")]
+    names: Vec<MessageName>,
+    /// All that are dead now
     #[arg(long)]
     all: bool,
 }
 
-/// A JSON object with one member, whose name differs between the kinds of messages.
-#[derive(Debug)]
-struct Member<T>(&'static str, T);
-
 /// The plan without `--yes`.
 #[derive(Serialize)]
-struct Plan<F: FailedMessages> {
+struct Plan {
     #[serde(rename = "would")]
     action: &'static str,
     count: u64,
     /// The digest of all messages, if the plan lists none of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     digest: Option<String>,
+    messages: Vec<MessageRow>,
     #[serde(flatten)]
-    messages: Member<Vec<F::Row>>,
-    #[serde(flatten)]
-    absent: Absent,
+    skipped: Skipped,
     now: Timestamp,
 }
 
-/// The given names without a message, which an earlier run may have redriven or discarded.
-#[derive(Clone, Debug, Serialize)]
-struct Absent {
-    #[serde(rename = "notFound", skip_serializing_if = "Vec::is_empty")]
-    names: Vec<String>,
-    #[serde(skip)]
-    state: &'static str,
+/// The given names that are not changed.
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Skipped {
+    /// Those without a message, which an earlier run may have redriven or discarded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_found: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    retrying: Vec<String>,
 }
 
 /// The result of a command, in numbers.
@@ -105,31 +73,32 @@ struct Done<'a> {
     action: &'static str,
     /// The name of the operator.
     by: &'a str,
-    #[serde(flatten)]
-    messages: Member<u64>,
+    messages: u64,
     /// The number that another process had redriven or discarded before.
     gone: u64,
     /// Those that stay, with the reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     refused: Vec<String>,
     #[serde(flatten)]
-    absent: Absent,
-    #[serde(skip)]
-    noun: &'static str,
+    skipped: Skipped,
 }
 
-impl<N: Name> Chosen<N> {
-    pub(super) async fn run<F: FailedMessages<Name = N>>(
+impl Chosen {
+    pub(super) async fn run(
         &self,
-        messages: &F,
+        messages: &FailedMessages,
         action: Action,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        let (plan, names) = self.which.plan(messages, action).await?;
-        if names.is_empty() && !plan.absent.is_empty() {
-            return Err(Failure::finding(plan.absent.to_string()));
+        let (would, did) = match action {
+            Action::Redrive => ("redrive", "redrove"),
+            Action::Discard => ("discard", "discarded"),
+        };
+        let (plan, names) = self.plan(messages, would).await?;
+        if names.is_empty() && !plan.skipped.is_empty() {
+            return Err(Failure::finding(plan.skipped.to_string()));
         }
-        let exit = plan.absent.exit();
+        let exit = plan.skipped.exit();
         if self.confirmation.is_missing() {
             self.confirmation.stop(&plan, console)?;
             return Ok(exit);
@@ -137,30 +106,25 @@ impl<N: Name> Chosen<N> {
         if let Some(planned) = self.confirmation.planned() {
             check_planned(plan.digest(), planned)?;
         }
-        let is_single = names.len() == 1 && plan.absent.is_empty();
+        let is_single = names.len() == 1 && plan.skipped.is_empty();
         let mut done = Done {
-            action: match action {
-                Action::Redrive => "redrove",
-                Action::Discard => "discarded",
-            },
+            action: did,
             by: &self.confirmation.operator.by,
-            messages: Member(F::MEMBER, 0),
+            messages: 0,
             gone: 0,
             refused: Vec::new(),
-            absent: plan.absent,
-            noun: F::NOUN,
+            skipped: plan.skipped,
         };
         for (number, name) in names.iter().enumerate() {
             match messages.apply(name, action).await {
-                Ok(Outcome::Done) => done.messages.1 += 1,
+                Ok(Outcome::Done) => done.messages += 1,
                 Ok(Outcome::Gone) => done.gone += 1,
                 Err(refused) if is_single => return Err(refused),
                 // One message must not stop the others; the next run finds it again.
                 Err(refused) => done.refused.push(format!("{name}: {}", refused.message)),
             }
             if (number + 1) % BATCH == 0 {
-                let noun = F::NOUN;
-                console.progress(format!("{} of {} {noun}s", number + 1, names.len()))?;
+                console.progress(format!("{} of {} messages", number + 1, names.len()))?;
             }
         }
         console.answer(&done)?;
@@ -169,36 +133,35 @@ impl<N: Name> Chosen<N> {
         }
         Ok(Exit::Finding)
     }
-}
 
-impl<N: Name> Which<N> {
     /// Returns the plan, and the names of its messages, each once.
-    async fn plan<F: FailedMessages<Name = N>>(
+    async fn plan(
         &self,
-        messages: &F,
-        action: Action,
-    ) -> Result<(Plan<F>, Vec<N>), Failure> {
+        messages: &FailedMessages,
+        action: &'static str,
+    ) -> Result<(Plan, Vec<MessageName>), Failure> {
         let (mut names, mut rows) = (Vec::new(), Vec::new());
-        let (mut absent, mut known) = (Vec::new(), HashSet::new());
-        for name in &self.names {
+        let (mut skipped, mut known) = (Skipped::default(), HashSet::new());
+        for name in &self.which.names {
             let text = name.to_string();
             if !known.insert(text.clone()) {
                 continue;
             }
-            match messages.row(name).await? {
-                Some(row) => {
-                    rows.push(row);
+            match messages.find(name).await? {
+                Some(found) if found.row.state == State::Dead => {
+                    rows.push(found.row);
                     names.push(name.clone());
                 }
+                Some(_) => skipped.retrying.push(text),
                 // An interrupted run has done so, and must not stop the next one.
-                None => absent.push(text),
+                None => skipped.not_found.push(text),
             }
         }
         let mut digest = None;
-        if self.all {
+        if self.which.all {
             // All names before the first change, so that a message that fails again is not processed
             // twice.
-            names = messages.names().await?;
+            names = messages.dead(self.source).await?;
             let mut all = PlanDigest::default();
             for name in &names {
                 all.add(PlanItem::of(&[&name.to_string()]));
@@ -206,26 +169,20 @@ impl<N: Name> Which<N> {
             digest = Some(all.finish());
         }
         let plan = Plan {
-            action: match action {
-                Action::Redrive => "redrive",
-                Action::Discard => "discard",
-            },
+            action,
             count: names.len() as u64,
             digest,
-            messages: Member(F::MEMBER, rows),
-            absent: Absent {
-                names: absent,
-                state: F::ABSENT,
-            },
+            messages: rows,
+            skipped,
             now: messages.now(),
         };
         Ok((plan, names))
     }
 }
 
-impl Absent {
+impl Skipped {
     fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.not_found.is_empty() && self.retrying.is_empty()
     }
 
     fn exit(&self) -> Exit {
@@ -237,13 +194,7 @@ impl Absent {
     }
 }
 
-impl<T: Serialize> Serialize for Member<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map([(self.0, &self.1)])
-    }
-}
-
-impl<F: FailedMessages> Planned for Plan<F> {
+impl Planned for Plan {
     fn count(&self) -> u64 {
         self.count
     }
@@ -253,39 +204,41 @@ impl<F: FailedMessages> Planned for Plan<F> {
     }
 }
 
-impl<F: FailedMessages> fmt::Display for Plan<F> {
+impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = counted(self.count, F::NOUN);
+        let what = counted(self.count, "message");
         writeln!(f, "would {} {what}", self.action)?;
-        let Member(_, rows) = &self.messages;
-        if !rows.is_empty() {
-            f.write_str(&F::table(rows, self.now))?;
+        if !self.messages.is_empty() {
+            f.write_str(&message_table(&self.messages, self.now))?;
         }
-        self.absent.fmt(f)
+        self.skipped.fmt(f)
     }
 }
 
-impl fmt::Display for Absent {
+impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = self.state;
-        match &*self.names {
-            [] => Ok(()),
-            [name] => write!(
-                f,
-                "{state}: `{name}`; it was redriven or discarded before, or the name is wrong"
+        let quoted = |names: &[String]| format!("`{}`", names.join("`, `"));
+        let lines = [
+            (
+                "not found",
+                &self.not_found,
+                "redriven or discarded before, or the name is wrong",
             ),
-            names => write!(
-                f,
-                "{state}: `{}`; they were redriven or discarded before, or the names are wrong",
-                names.join("`, `")
+            (
+                "retried by itself",
+                &self.retrying,
+                "only dead messages are redriven or discarded",
             ),
-        }
+        ];
+        let lines = lines.iter().filter(|(_, names, _)| !names.is_empty());
+        let lines = lines.map(|(state, names, why)| format!("{state}: {}; {why}", quoted(names)));
+        f.write_str(&lines.collect::<Vec<_>>().join("\n"))
     }
 }
 
 impl fmt::Display for Done<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = counted(self.messages.1, self.noun);
+        let what = counted(self.messages, "message");
         write!(f, "{} {what}", self.action)?;
         if self.gone > 0 {
             write!(f, "; {} no longer existed", self.gone)?;
@@ -293,8 +246,8 @@ impl fmt::Display for Done<'_> {
         for refused in &self.refused {
             write!(f, "\nnot {}: {refused}", self.action)?;
         }
-        if !self.absent.is_empty() {
-            write!(f, "\n{}", self.absent)?;
+        if !self.skipped.is_empty() {
+            write!(f, "\n{}", self.skipped)?;
         }
         Ok(())
     }

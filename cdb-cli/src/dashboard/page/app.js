@@ -7,7 +7,7 @@ import { instance } from "./instance.js";
 import { letter, letters } from "./deadletters.js";
 import { overview } from "./overview.js";
 import { outbox, queues } from "./queues.js";
-import { changes, inbox, work } from "./retrying.js";
+import { changeFeed, inbox, work } from "./retrying.js";
 
 const main = document.getElementById("main");
 const status = document.getElementById("status");
@@ -40,7 +40,7 @@ function view() {
   if (name === "outbox") return ["outbox", (turn) => outbox(turn, parameters)];
   if (name === "inbox") return ["inbox", (turn) => inbox(turn, parameters)];
   if (name === "work") return ["work", (turn) => work(turn, parameters)];
-  if (name === "changes") return ["changes", (turn) => changes(turn, parameters)];
+  if (name === "change-feed") return ["change-feed", (turn) => changeFeed(turn, parameters)];
   if (name === "deadletters" && id) return ["deadletters", (turn) => letter(turn, decodeURIComponent(id), about)];
   if (name === "deadletters") return ["deadletters", (turn) => letters(turn, parameters, about)];
   if (name === "instances" && id) return ["instances", (turn) => instance(turn, decodeURIComponent(id), parameters, about)];

@@ -23,7 +23,7 @@ function tiles(of) {
     of.messages && [tile("messages due", of.messages.count, of.messages.oldestMs), tile("timers", of.timers),
       tile("activities due", of.activities.count, of.activities.oldestMs), tile("activities running", of.running), tile("outbox", of.outbox.count, of.outbox.oldestMs)],
     of.messaging && [tile("outbox retrying", of.messaging.outboxRetrying), tile("inbox retrying", of.messaging.inboxRetrying)],
-    of.work && [tile("work waiting", of.work.waiting.count, of.work.waiting.oldestMs), tile("work retrying", of.work.retrying), tile("work set aside", of.work.setAside), tile("streams blocked", of.work.blockedStreams)],
+    of.work && [tile("work waiting", of.work.waiting.count, of.work.waiting.oldestMs), tile("work retrying", of.work.retrying), tile("work dead", of.work.dead), tile("streams blocked", of.work.blockedStreams)],
     of.changeFeed && [tile("change feed parts", of.changeFeed.parts, of.changeFeed.lagMs), tile("parts failing", of.changeFeed.failing)])];
 }
 
@@ -63,14 +63,16 @@ export function members(group) {
 }
 
 export async function outbox(turn, parameters) {
-  const page = await ask("outbox", { from: parameters.get("from") });
-  const row = (intent) => h("tr", {}, h("td", { class: "text" }, h("a", { href: to(intent.source) }, intent.source)),
-    h("td", { class: "text" }, h("a", { href: to(intent.target) }, intent.target)), h("td", { class: "text" }, intent.messages.join(", ")),
-    h("td", { class: "number" }, String(intent.attempts)), h("td", { class: "text" }, intent.reason || ""), h("td", { class: page.now - intent.createdAt > 60000 && "late" }, span(page.now - intent.createdAt)));
-  const found = page.intents.length ? table("Undelivered messages, oldest first.", ["From", "To", "What", "#Attempts", "Why", "Age"], page.intents.map(row))
+  const page = await ask("messages", { failed: "delivery", from: parameters.get("from") });
+  const intents = page.messages.filter((message) => message.source === "instances");
+  const between = page.messages.filter((message) => message.source === "partitions");
+  const row = (intent) => h("tr", {}, h("td", { class: "text" }, h("a", { href: to(intent.from) }, intent.from)),
+    h("td", { class: "text" }, h("a", { href: to(intent.to) }, intent.to)), h("td", { class: "text" }, intent.what),
+    h("td", { class: "number" }, String(intent.attempts)), h("td", { class: "text" }, intent.reason), h("td", { class: page.now - intent.sentAt > 60000 && "late" }, span(page.now - intent.sentAt)));
+  const found = intents.length ? table("Undelivered messages, oldest first.", ["From", "To", "What", "#Attempts", "Why", "Age"], intents.map(row))
     : h("p", {}, "No undelivered messages. A message between instances is here until a runtime has delivered it, one between partitions while its delivery is retried.");
-  const retried = page.messages && messages(page, "Messages between partitions whose delivery is retried.");
-  turn.put(h("h2", {}, "Outbox"), (page.intents.length || !retried) && found, retried,
+  const retried = between.length > 0 && messages(page.now, between, "Messages between partitions whose delivery is retried.");
+  turn.put(h("h2", {}, "Outbox"), (intents.length || !retried) && found, retried,
     page.next && h("div", { class: "pages" }, h("a", { href: `#/outbox?from=${encodeURIComponent(page.next)}` }, "Newer")));
   turn.say("");
 }

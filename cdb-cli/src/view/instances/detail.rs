@@ -19,10 +19,10 @@ use super::queued_activities::{self, ALIKE, Activity, Lines, due, fetched};
 use super::values::{KeyAndValue, merged};
 use super::waits::{self, Wait};
 use crate::container::Orchestrations;
-use crate::container::dead_letter_id::DeadLetterId;
 use crate::container::lock::locked_until;
 use crate::container::work_item::shown;
 use crate::exit::Failure;
+use crate::model::messages::MessageName;
 use crate::output::{counted, short, span};
 
 /// The number of earlier executions that the text form lists.
@@ -206,7 +206,7 @@ fn past_executions(executions: Vec<Execution>) -> Vec<PastExecution> {
 }
 
 fn undelivered(intent: OutboxIntent) -> Outgoing {
-    let dead_letter = DeadLetterId::Intent {
+    let dead_letter = MessageName::Intent {
         instance: intent.instance_id,
         key: intent.idempotency_key,
     };

@@ -7,7 +7,7 @@ use cdb_model::Timestamp;
 use cdb_provider::coordination::change_feed::FeedPart;
 use serde::Serialize;
 
-use super::retrying::next_attempt;
+use super::failed::next_attempt;
 use crate::container::Holdings;
 use crate::exit::Failure;
 use crate::output::{milliseconds, short, span, table};

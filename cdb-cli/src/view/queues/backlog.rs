@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use cdb_provider::coordination::message::Side;
 use cdb_work::WorkCounts;
 use futures::try_join;
 use serde::Serialize;
@@ -11,7 +10,7 @@ use serde::Serialize;
 use super::lengths::{self, Queues, Waiting};
 use crate::container::Holdings;
 use crate::exit::Failure;
-use crate::model::messages::Messages;
+use crate::model::messages::{List, MessageSource, Source, Step};
 use crate::output::{milliseconds, span, table};
 use crate::view::messages::change_feed;
 
@@ -45,7 +44,8 @@ pub(crate) struct Work {
     /// Messages that are due or wait for an earlier one, with those that are retried.
     pub waiting: Waiting,
     pub retrying: u64,
-    pub set_aside: u64,
+    /// Those that wait for an operator.
+    pub dead: u64,
     /// The streams that wait for a failed message.
     pub blocked_streams: u64,
 }
@@ -78,8 +78,8 @@ pub(crate) async fn read(holdings: &Holdings) -> Result<Backlog, Failure> {
         }
     };
     let messaging = async {
-        match &holdings.messages {
-            Some(messages) => retries(&**messages).await.map(Some),
+        match holdings.messages.of(Source::Partitions) {
+            Some(messages) => retries(messages).await.map(Some),
             None => Ok(None),
         }
     };
@@ -102,10 +102,10 @@ pub(crate) async fn read(holdings: &Holdings) -> Result<Backlog, Failure> {
 }
 
 /// Counts the messages that are retried.
-pub(crate) async fn retries(messages: &dyn Messages) -> Result<Retries, Failure> {
+async fn retries(messages: &dyn MessageSource) -> Result<Retries, Failure> {
     let (outbox_retrying, inbox_retrying) = try_join!(
-        messages.count_retrying(Side::Outbox),
-        messages.count_retrying(Side::Inbox),
+        messages.count(List::Retrying(Step::Delivery)),
+        messages.count(List::Retrying(Step::Handling)),
     )?;
     Ok(Retries {
         outbox_retrying,
@@ -124,7 +124,7 @@ async fn work(holdings: &Holdings) -> Result<Option<Work>, Failure> {
             oldest: counts.oldest.map(|oldest| holdings.now().since(oldest)),
         },
         retrying: counts.retrying,
-        set_aside: counts.set_aside,
+        dead: counts.set_aside,
         blocked_streams: counts.blocked_streams(),
     }))
 }
@@ -171,7 +171,7 @@ impl Backlog {
             rows.extend([
                 row("work waiting", of.waiting.count, of.waiting.oldest),
                 row("work retrying", of.retrying, None),
-                row("work set aside", of.set_aside, None),
+                row("work dead", of.dead, None),
                 row("streams blocked", of.blocked_streams, None),
             ]);
         }

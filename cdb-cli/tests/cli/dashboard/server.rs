@@ -196,8 +196,8 @@ async fn queues_members_and_outbox_are_shown() {
     paused.prints("paused");
     let work = json(&serving, "api/queues").await;
     assert_eq!(work["queues"]["limitedKeys"][0]["waiting"], 1);
-    let outbox = json(&serving, "api/outbox").await;
-    assert_eq!(outbox["intents"][0]["target"], "order-2::sub::4");
+    let outbox = json(&serving, "api/messages?failed=delivery").await;
+    assert_eq!(outbox["messages"][0]["to"], "order-2::sub::4");
     assert_eq!(json(&serving, "api/about").await["actions"], false);
 }
 
@@ -240,19 +240,16 @@ async fn dead_letters_are_shown_and_redriven_once() {
     let account = Account::start().await;
     dead_intent(&fill(&account).await).await;
     let serving = Serving::start(&account, &["--allow-actions"]);
-    let page = json(&serving, "api/deadletters").await;
-    assert_eq!(page["deadLetters"][0]["name"], "intent-turn-1@order-3");
-    let path = "api/deadletters/intent-turn-1%40order-3";
+    let page = json(&serving, "api/messages?state=dead").await;
+    assert_eq!(page["messages"][0]["name"], "intent-turn-1@order-3");
+    let path = "api/messages/intent-turn-1%40order-3";
     let shown = json(&serving, path).await;
     assert_eq!(shown["contents"][1], "ExternalRaised Released");
-    assert_eq!(
-        get(&serving, "api/deadletters/nonsense").await.status(),
-        400
-    );
+    assert_eq!(get(&serving, "api/messages/nonsense").await.status(), 400);
     assert_eq!(change(&serving, &format!("{path}/redrive")).await, 200);
     for late in ["redrive", "discard"] {
         assert_eq!(change(&serving, &format!("{path}/{late}")).await, 404);
     }
-    let outbox = json(&serving, "api/outbox").await;
-    assert_eq!(outbox["intents"][1]["source"], "order-3");
+    let outbox = json(&serving, "api/messages?failed=delivery").await;
+    assert_eq!(outbox["messages"][1]["from"], "order-3");
 }

@@ -123,14 +123,14 @@ async fn an_instance_is_poisoned_by_a_message() {
 }
 
 #[tokio::test]
-async fn a_message_is_a_dead_letter() {
+async fn a_message_is_dead() {
     let (account, mut client) = operator().await;
     dead_intent(&account.container::<Durable>().await).await;
     client
-        .has_finding(&["deadletters", "deadletters list", "deadletters redrive"])
+        .has_finding(&["messages", "messages list", "messages redrive"])
         .await;
-    let listed = client.read("deadletters_list", json!({})).await;
-    let letter = &listed.answer["deadLetters"][0];
+    let listed = client.read("messages_list", json!({})).await;
+    let letter = &listed.answer["messages"][0];
     assert!(
         letter["reason"]
             .as_str()
@@ -138,26 +138,28 @@ async fn a_message_is_a_dead_letter() {
         "{listed:?}"
     );
     client
-        .change("deadletters_redrive", json!({ "names": [letter["name"]] }))
+        .change("messages_redrive", json!({ "names": [letter["name"]] }))
         .await;
-    client.has_no_more("deadletters").await;
+    client.has_no_more("messages").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_message_of_ordered_work_is_set_aside() {
+async fn a_message_of_ordered_work_is_dead() {
     let account = Account::empty().await;
     let work = coordinator(account.container::<Work>().await, 1).await;
     let mut client = Client::with_actions(&account).await;
     fail(&work, "order-7", "no such order").await;
     client
-        .has_finding(&["work", "no such order", "work redrive"])
+        .has_finding(&["messages", "no such order", "messages redrive"])
         .await;
-    let listed = client.read("work", json!({})).await;
+    let listed = client
+        .read("messages_list", json!({ "source": "work" }))
+        .await;
     let name = &listed.answer["messages"][0]["name"];
     client
-        .change("work_redrive", json!({ "names": [name] }))
+        .change("messages_redrive", json!({ "names": [name] }))
         .await;
-    client.has_no_more("work").await;
+    client.has_no_more("messages").await;
     work.shutdown().await.expect("it stops");
 }
 
@@ -322,8 +324,10 @@ async fn messages_to_other_instances_are_not_delivered() {
     client
         .has_finding(&["outbox", "undelivered intents: 1", "start a runtime"])
         .await;
-    let listed = client.read("outbox", json!({})).await;
-    assert_eq!(listed.answer["intents"][0]["target"], "stock", "{listed:?}");
+    let listed = client
+        .read("messages_list", json!({ "state": "retrying" }))
+        .await;
+    assert_eq!(listed.answer["messages"][0]["to"], "stock", "{listed:?}");
     let _runtime = account.store(&CosmosDBProviderConfig::default()).await;
     client.has_no_more("outbox").await;
 }

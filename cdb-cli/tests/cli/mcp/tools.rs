@@ -230,7 +230,7 @@ async fn the_code_of_a_selection_covers_what_its_plan_does_not_list() {
     let mut client = Client::with_actions(&account).await;
     let selections = [
         ("instances_delete", json!({ "status": ["failed"] })),
-        ("deadletters_discard", json!({ "all": true })),
+        ("messages_discard", json!({ "all": true })),
     ];
     let mut plans = Vec::new();
     for (tool, arguments) in &selections {

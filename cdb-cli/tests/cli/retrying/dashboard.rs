@@ -8,6 +8,8 @@ use crate::dashboard::layout;
 use crate::dashboard::server::{get, json};
 use crate::dashboard::serving::Serving;
 
+const INBOX: &str = "api/messages?source=partitions&failed=handling";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_inbox_is_a_view_of_a_container_with_messages() {
     let account = Account::empty().await;
@@ -25,13 +27,13 @@ async fn the_inbox_is_a_view_of_a_container_with_messages() {
         "deadletters"
     ]);
     assert_eq!(views, expected);
-    let page = json(&serving, "api/inbox").await;
+    let page = json(&serving, INBOX).await;
     assert_eq!(page["messages"][0]["reason"], "no parcel for the note");
     let queues = json(&serving, "api/queues").await;
     assert_eq!(queues["queues"]["messaging"]["inboxRetrying"], 1);
     is_fixed.store(true, Ordering::SeqCst);
     until_retrying(&messaging, 0).await;
-    assert_eq!(json(&serving, "api/inbox").await["messages"], json!([]));
+    assert_eq!(json(&serving, INBOX).await["messages"], json!([]));
     messaging.stop().await;
 }
 
@@ -44,12 +46,12 @@ async fn a_container_of_ordered_work_has_the_views_that_it_can_have() {
     let serving = Serving::start(&account, &[]);
     let views = json(&serving, "api/about").await["views"].clone();
     assert_eq!(views, json!(["queues", "work"]));
-    let page = json(&serving, "api/work").await;
+    let page = json(&serving, "api/messages?source=work").await;
     assert_eq!(page["messages"][0]["reason"], "out of stock");
     assert_eq!(page["messages"][0]["attempts"], 1);
     let queues = json(&serving, "api/queues").await;
     assert_eq!(queues["queues"]["work"]["blockedStreams"], 1);
-    for other in ["instances", "overview", "inbox", "outbox", "deadletters"] {
+    for other in ["instances", "overview", "messages?source=partitions"] {
         let refused = get(&serving, &format!("api/{other}")).await;
         assert_eq!(refused.status(), 400, "{other}");
     }
@@ -107,7 +109,7 @@ async fn a_browser_shows_what_fails_in_each_kind_of_container() {
     let processor = failing_feed(&account, is_fixed).await;
     let views = &[
         ("queues", "Queues", "parts failing"),
-        ("changes", "Change feed", "the printer is off"),
+        ("change-feed", "Change feed", "the printer is off"),
     ];
     visit(&account, views).await;
     processor.stop().await;
@@ -119,6 +121,6 @@ async fn the_positions_of_change_feeds_have_a_view() {
     account.container::<ChangeFeedState>().await;
     let serving = Serving::start(&account, &[]);
     let views = json(&serving, "api/about").await["views"].clone();
-    assert_eq!(views, json!(["queues", "changes"]));
-    assert_eq!(json(&serving, "api/changes").await["parts"], json!([]));
+    assert_eq!(views, json!(["queues", "change-feed"]));
+    assert_eq!(json(&serving, "api/change-feed").await["parts"], json!([]));
 }

@@ -112,6 +112,13 @@ fn count(queues: &Run, queue: &str) -> Option<String> {
     Some(rest.split_whitespace().next()?.to_owned())
 }
 
+/// Returns the name in a row of a list.
+fn name(list: &Run, row: usize) -> String {
+    let line = list.out.lines().nth(row + 1);
+    let name = line.and_then(|line| line.split(' ').next());
+    name.expect("a row").to_owned()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_whose_handler_fails_is_named_by_each_command_until_it_succeeds() {
     let account = Account::empty().await;
@@ -121,25 +128,31 @@ async fn a_message_whose_handler_fails_is_named_by_each_command_until_it_succeed
 
     let queues = account.cdb("queues").await;
     assert_eq!(count(&queues, "inbox retrying").as_deref(), Some("1"));
-    let listed = account.cdb("inbox").await;
+    let listed = account.cdb("messages list --source partitions").await;
     let row = [r#"duroxide["bob"]"#, "note", "no parcel for the note"];
     check(&listed, Exit::Ok, &row);
     let doctor = account.cdb("doctor").await;
     let finding = [
-        "warning  inbox        the handlers of 1 message fail, and their streams wait",
-        "for example: no parcel for the note",
-        "→ run cdb inbox for the errors",
+        "warning  messages     the handlers of 1 message between partitions fail, and its stream waits; for example: no parcel for the note",
+        "→ run cdb messages list --state retrying for the errors",
     ];
     check(&doctor, Exit::Finding, &finding);
+    let name = name(&listed, 0);
+    let shown = account.cdb(&["messages", "show", &name]).await;
+    let facts = ["retrying, not handled", "holds up:", "contents: null"];
+    check(&shown, Exit::Ok, &facts);
+    let refused = account.cdb(&["messages", "redrive", &name, "--yes"]).await;
+    assert_eq!(refused.exit, Exit::Finding, "{refused:?}");
+    refused.complains(&format!("retried by itself: `{name}`"));
 
     is_fixed.store(true, Ordering::SeqCst);
     until_retrying(&messaging, 0).await;
     let queues = account.cdb("queues").await;
     assert_eq!(count(&queues, "inbox retrying").as_deref(), Some("0"));
-    let listed = account.cdb("inbox").await;
-    check(&listed, Exit::Ok, &["no message is retried"]);
+    let listed = account.cdb("messages list --source partitions").await;
+    check(&listed, Exit::Ok, &["no message is dead or retried"]);
     let doctor = account.cdb("doctor").await;
-    doctor.prints("ok       inbox        no message between partitions is retried");
+    doctor.prints("ok       messages     no message between partitions is dead or retried");
     messaging.stop().await;
 }
 
@@ -160,19 +173,17 @@ async fn a_container_without_orchestrations_has_the_commands_for_its_messages() 
     let queues = account.run(&cli, "queues").await;
     assert_eq!(count(&queues, "outbox retrying").as_deref(), Some("1"));
     assert!(!queues.out.contains("activities"), "{queues:?}");
-    let outbox = account.run(&cli, "outbox").await;
-    check(&outbox, Exit::Ok, &["no route to container `hotel`"]);
-    let inbox = account.run(&cli, "inbox").await;
-    check(&inbox, Exit::Ok, &["no parcel for the note"]);
+    let listed = account.run(&cli, "messages list").await;
+    let both = ["no route to container `hotel`", "no parcel for the note"];
+    check(&listed, Exit::Ok, &both);
     let doctor = account.run(&cli, "doctor").await;
     let findings = [
         "can write documents",
-        "no dead letters",
-        "warning  outbox       1 message between partitions cannot be delivered",
-        "warning  inbox        the handlers of 1 message fail",
+        "warning  messages     1 message between partitions cannot be delivered",
+        "warning  messages     the handlers of 1 message between partitions fail",
     ];
     check(&doctor, Exit::Finding, &findings);
-    let work = account.run(&cli, "work").await;
+    let work = account.run(&cli, "messages list --source work").await;
     assert_eq!(work.exit, Exit::Usage, "{work:?}");
     work.complains("`Warehouse` holds no ordered work; choose another container");
     messaging.stop().await;
@@ -211,27 +222,32 @@ async fn a_failed_message_of_ordered_work_is_named_by_each_command_until_it_succ
     fail(&work, "order-7", "out of stock").await;
 
     account.cdb("queues").await.is("work-queues");
-    account.cdb("work").await.is("work");
+    account.cdb("messages list").await.is("messages-work");
     let doctor = account.cdb("doctor").await;
     let finding = [
-        "warning  work         1 stream of ordered work blocked: 1 retried, 0 set aside; for example: out of stock",
-        "→ run cdb work for the errors",
+        "warning  messages     the handlers of 1 message of ordered work fail, and its stream waits; for example: out of stock",
+        "→ run cdb messages list --state retrying for the errors",
     ];
     check(&doctor, Exit::Finding, &finding);
     work.shutdown().await.expect("it stops");
 
     let work = coordinator(container, 1).await;
     fail(&work, "order-8", "no such order").await;
-    let listed = account.cdb("work --limit 1 --json").await;
+    let listed = account.cdb("messages list --limit 1 --json").await;
     let first: serde_json::Value = serde_json::from_str(&listed.out).expect("JSON");
-    assert_eq!(first["messages"][0]["stream"], "order-8", "{listed:?}");
+    assert_eq!(first["messages"][0]["to"], "order-8", "{listed:?}");
     let next = first["next"].as_str().expect("there are more");
-    let listed = account.cdb(&["work", "--from", next]).await;
+    let listed = account.cdb(&["messages", "list", "--from", next]).await;
     check(&listed, Exit::Ok, &["order-7", "out of stock"]);
     let doctor = account.cdb("doctor").await;
-    doctor
-        .prints("PROBLEM  work         2 streams of ordered work blocked: 1 retried, 1 set aside");
-    doctor.prints("run cdb work redrive; cdb work discard skips");
+    let findings = [
+        "PROBLEM  messages     dead, until redriven or discarded: 1 message of ordered work, and its stream waits; for example: no such order",
+        "run cdb messages redrive; cdb messages discard gives",
+        "warning  messages     the handlers of 1 message of ordered work fail",
+    ];
+    check(&doctor, Exit::Finding, &findings);
+    let shown = account.cdb(&["messages", "show", &name(&listed, 0)]).await;
+    check(&shown, Exit::Ok, &["retrying, not handled", "contents: {}"]);
     for message in work.set_aside(10).await.expect("a list") {
         work.discard(&message).await.expect("it is discarded");
     }
@@ -240,65 +256,48 @@ async fn a_failed_message_of_ordered_work_is_named_by_each_command_until_it_succ
         let container = account.container::<Work>().await;
         container.run(key.delete()).await.expect("it is deleted");
     }
-    let listed = account.cdb("work").await;
-    check(&listed, Exit::Ok, &["no message has failed"]);
-    let inbox = account.cdb("inbox").await;
+    let listed = account.cdb("messages list").await;
+    check(&listed, Exit::Ok, &["no message is dead or retried"]);
+    let inbox = account.cdb("messages list --source partitions").await;
     inbox.complains("`Work` holds no messages between partitions");
     work.shutdown().await.expect("it stops");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn messages_that_are_set_aside_are_redriven_and_discarded() {
+async fn dead_messages_of_ordered_work_are_redriven_and_discarded() {
     let account = Account::empty().await;
     let work = coordinator(account.container::<Work>().await, 1).await;
     for stream in ["order-7", "order-8", "order-9"] {
         fail(&work, stream, "no such order").await;
     }
-    let listed = account.cdb("work --json").await;
-    let listed: serde_json::Value = serde_json::from_str(&listed.out).expect("JSON");
-    let name = |row: usize| listed["messages"][row]["name"].as_str().expect("a name");
-    // No snapshot: the age of the messages decides the width of their column.
-    let planned = account.cdb(&["work", "discard", name(0)]).await;
-    let plan = ["would discard 1 message\n", name(0), "no such order"];
+    let listed = account.cdb("messages list").await;
+    let (first, second) = (&*name(&listed, 0), &*name(&listed, 1));
+    let planned = account.cdb(&["messages", "discard", first]).await;
+    let plan = ["would discard 1 message\n", first, "no such order"];
     check(&planned, Exit::Usage, &plan);
     planned.complains("nothing was changed; pass --yes");
     account
-        .cdb(&["work", "discard", name(0), "--yes"])
+        .cdb(&["messages", "discard", first, "--yes"])
         .await
-        .is("work-discard");
-    let again = account.cdb(&["work", "discard", name(0), "--yes"]).await;
+        .is("messages-discard-work");
+    let again = account.cdb(&["messages", "discard", first, "--yes"]).await;
     check(&again, Exit::Finding, &[]);
-    again.complains("not set aside: `");
+    again.complains("not found: `");
 
-    let redriven = account.cdb(&["work", "redrive", name(1), "--yes"]).await;
+    let redriven = account.cdb(&["messages", "redrive", second, "--yes"]).await;
     assert_eq!(redriven.out, "redrove 1 message\n", "{redriven:?}");
     let claimed = work.claim(1, Duration::from_secs(1800)).await;
     let message = claimed.first().expect("it is retried").message();
     assert_eq!((&*message.stream, message.attempts), ("order-8", 0));
 
-    let planned = account.cdb("work redrive --all --dry-run").await;
+    let planned = account.cdb("messages redrive --all --dry-run").await;
     check(&planned, Exit::Ok, &["would redrive 1 message\n"]);
-    let all = account.cdb("work redrive --all --yes");
+    let all = account.cdb("messages redrive --all --yes");
     assert_eq!(all.await.out, "redrove 1 message\n");
-    let listed = account.cdb("work").await;
-    check(&listed, Exit::Ok, &["no message has failed"]);
+    let listed = account.cdb("messages list").await;
+    check(&listed, Exit::Ok, &["no message is dead or retried"]);
     drop(claimed);
     work.shutdown().await.expect("it stops");
-}
-
-#[tokio::test]
-async fn the_arguments_of_a_redrive_are_checked() {
-    let account = Account::start().await;
-    for (arguments, says) in [
-        ("work redrive --yes", "<NAME|--all>"),
-        ("work redrive order-7 --yes", "use a name from `work`"),
-        ("work --limit 5 redrive --all", "cannot be used with"),
-        ("work discard --all --yes", "holds no ordered work"),
-    ] {
-        let run = account.cdb(arguments).await;
-        assert_eq!(run.exit, Exit::Usage, "{run:?}");
-        run.complains(says);
-    }
 }
 
 /// Returns whether a part of a change feed fails.
@@ -345,7 +344,7 @@ async fn a_failing_change_feed_is_named_by_each_command_until_it_succeeds() {
     let account = Account::empty().await;
     account.container::<ChangeFeedState>().await;
     check(
-        &account.cdb("changes").await,
+        &account.cdb("change-feed").await,
         Exit::Ok,
         &["no change feed was started"],
     );
@@ -353,7 +352,7 @@ async fn a_failing_change_feed_is_named_by_each_command_until_it_succeeds() {
     let processor = failing_feed(&account, is_fixed.clone()).await;
     let queues = account.cdb("queues").await;
     assert_eq!(count(&queues, "parts failing").as_deref(), Some("1"));
-    let listed = account.cdb("changes").await;
+    let listed = account.cdb("change-feed").await;
     let row = [
         "invoices",
         "duroxide/warehouse",

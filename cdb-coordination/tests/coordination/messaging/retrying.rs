@@ -54,9 +54,16 @@ async fn a_message_is_listed_after_its_first_failure_and_gone_after_its_success(
     assert_eq!(message.to.to_string(), r#"house["bob"]"#);
     assert!(message.next_attempt > message.last_error.at, "{message:?}");
     assert!(message.blocks_stream());
+    let retrying = messaging.retrying();
+    let found = retrying.get(&message.partition, &message.name).await;
+    let found = found.expect("a read").expect("it is retried");
+    assert_eq!((&found.id, &*found.payload), (&message.id, "1"));
+    assert_eq!(found.history.len(), 1, "{found:?}");
     assert!(env.noted().await.is_empty(), "the second note waits");
     is_fixed.store(true, Ordering::SeqCst);
     until_retrying(&messaging, Side::Inbox, 0).await;
+    let found = retrying.get(&message.partition, &message.name).await;
+    assert!(found.expect("a read").is_none());
     env.until_noted(|noted| noted.len() == 2).await;
     messaging.stop().await;
 }
