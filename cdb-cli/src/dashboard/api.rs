@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use cdb_client::query::Continuation;
 use cdb_model::Timestamp;
 use cdb_provider::documents::Status;
+use cdb_provider::observe::Group;
 use futures::try_join;
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +21,7 @@ use crate::exit::{Exit, Failure};
 use crate::view::instances::{self, attribute_filter, detail, history, overview, tree};
 use crate::view::messages::dead_letters::{DeadLetterDetail, DeadLetterList};
 use crate::view::messages::{change_feed, ordered_work, outbox, retrying};
-use crate::view::queues::{backlog, members};
+use crate::view::queues::backlog;
 
 /// The maximum number of rows of a page.
 const MAX_ROWS: usize = 500;
@@ -214,7 +215,7 @@ pub(super) async fn tree(State(dashboard): App, Path(id): Path<String>) -> Answe
 pub(super) struct Work {
     queues: backlog::Backlog,
     #[serde(skip_serializing_if = "Option::is_none")]
-    members: Option<members::Group>,
+    members: Option<Group>,
     now: Timestamp,
 }
 
@@ -222,7 +223,7 @@ pub(super) async fn queues(State(dashboard): App) -> Answer<Work> {
     let holdings = &dashboard.holdings;
     let members = async {
         match &holdings.orchestrations {
-            Some(found) => members::read(&found.container, None).await.map(Some),
+            Some(found) => Ok(Some(found.provider.observe().members(None).await?)),
             None => Ok(None),
         }
     };

@@ -21,7 +21,6 @@ use crate::view::instances::attribute_filter;
 use crate::view::instances::{
     ListFilter, RUNNING, UnindexedFilter, list, list_all, list_with_waits,
 };
-use crate::view::queues::unstarted;
 
 /// The number of newest instances whose attributes are named.
 const NEWEST: usize = 50;
@@ -248,7 +247,7 @@ impl List {
             self.filters.explain_empty(orchestrations, console).await?;
         }
         if self.filters.is_empty() && self.from.is_none() {
-            page.unstarted = unstarted::read(orchestrations).await?;
+            page.unstarted = orchestrations.provider.observe().unstarted().await?;
         }
         console.answer(&page)?;
         Ok(Exit::Ok)

@@ -10,6 +10,7 @@ use cdb_model::{Query, Timestamp};
 use cdb_provider::documents::{
     AttributeValue, Durable, Hold, Instance, InstanceKey, OperatorAction, Status,
 };
+use cdb_provider::observe::Unstarted;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -20,7 +21,7 @@ use crate::container::Orchestrations;
 use crate::container::work_item::{Start, shown};
 use crate::exit::{Exit, Failure};
 use crate::output::{short, table};
-use crate::view::queues::unstarted::{Unstarted, Waiting};
+use crate::view::queues::unstarted::Waiting;
 
 /// The number of instances that a filter without an index reads before it returns what it found.
 const MOST_EXAMINED: usize = 5_000;

@@ -4,12 +4,13 @@ use std::fmt;
 
 use cdb_model::Timestamp;
 use cdb_provider::documents::WorkerItem;
+use cdb_provider::observe::KeyUse;
 use serde::Serialize;
 
 use crate::container::Orchestrations;
 use crate::exit::Failure;
 use crate::output::{short, span};
-use crate::view::queues::limited_keys::{self, LimitedKey};
+use crate::view::queues::limited_keys::Key;
 
 /// The most equal lines of an answer that are written each; more become one line.
 pub(super) const ALIKE: usize = 3;
@@ -30,7 +31,7 @@ pub(crate) struct Activity {
     pub session: Option<String>,
     /// The limits that the activity waits for: those that are used up.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<LimitedKey>,
+    pub limits: Vec<KeyUse>,
 }
 
 /// Describes the activities of an instance, in their order.
@@ -59,18 +60,18 @@ async fn limits_of(
     orchestrations: &Orchestrations,
     activities: &[WorkerItem],
     now: Timestamp,
-) -> Result<Vec<Vec<LimitedKey>>, Failure> {
+) -> Result<Vec<Vec<KeyUse>>, Failure> {
     let is_waiting = |item: &WorkerItem| {
         item.visible_at <= now && item.locked_until.is_none_or(|until| until <= now)
     };
-    let none = || vec![Vec::new(); activities.len()];
     if !activities.iter().any(is_waiting) {
-        return Ok(none());
+        return Ok(vec![Vec::new(); activities.len()]);
     }
-    let Some(rules) = orchestrations.provider.limits().await? else {
-        return Ok(none());
-    };
-    let mut used_up = limited_keys::used_up(&orchestrations.container, &rules, activities).await?;
+    let mut used_up = orchestrations
+        .provider
+        .observe()
+        .used_up(activities)
+        .await?;
     for (item, limits) in activities.iter().zip(&mut used_up) {
         if !is_waiting(item) {
             limits.clear();
@@ -132,7 +133,7 @@ impl Lines<'_> {
         }
         fetched(f, of.attempts)?;
         let mut limits = of.limits.iter();
-        limits.try_for_each(|limit| writeln!(f, "  waits for the limit {limit}"))
+        limits.try_for_each(|limit| writeln!(f, "  waits for the limit {}", Key(limit)))
     }
 }
 

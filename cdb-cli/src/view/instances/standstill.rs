@@ -15,7 +15,6 @@ use crate::container::Orchestrations;
 use crate::container::lock::locked_until;
 use crate::exit::Failure;
 use crate::output::short;
-use crate::view::queues::limited_keys;
 
 /// Work that is due for longer waits for a runtime or worker: idle ones poll every 1.25 s. Whether none
 /// runs or all are busy does not show here; `cdb members` and `cdb queues` tell.
@@ -219,16 +218,14 @@ async fn limited(
     orchestrations: &Orchestrations,
     activities: Vec<WorkerItem>,
 ) -> Result<BTreeMap<String, Option<String>>, Failure> {
-    let rules = match &*activities {
-        [] => None,
-        _ => orchestrations.provider.limits().await?,
-    };
-    let keys = match rules {
-        None => vec![Vec::new(); activities.len()],
-        Some(rules) => {
-            limited_keys::used_up(&orchestrations.container, &rules, &activities).await?
-        }
-    };
+    if activities.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let keys = orchestrations
+        .provider
+        .observe()
+        .used_up(&activities)
+        .await?;
     let mut found = BTreeMap::<String, Option<String>>::new();
     for (item, keys) in activities.into_iter().zip(keys) {
         let limit = keys.into_iter().next().map(|limit| limit.key);
