@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use cdb_client::query::Continuation;
 use cdb_model::Timestamp;
 use cdb_provider::documents::Status;
-use cdb_provider::observe::Group;
+use cdb_provider::observe::{Group, InstanceQuery, Overview, Window};
 use futures::try_join;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ use super::state::Dashboard;
 use crate::container::dead_letter_id::{DeadLetterId, parse_dead_letter_id};
 use crate::container::paging::{PageStart, TwoLists as _};
 use crate::exit::{Exit, Failure};
-use crate::view::instances::{self, attribute_filter, detail, history, overview, tree};
+use crate::view::instances::{self, attribute_filter, detail, history, tree};
 use crate::view::messages::dead_letters::{DeadLetterDetail, DeadLetterList};
 use crate::view::messages::{change_feed, ordered_work, outbox, retrying};
 use crate::view::queues::backlog;
@@ -97,10 +97,10 @@ pub(super) struct Filters {
 }
 
 impl Filters {
-    fn filter(&self) -> Result<instances::ListFilter, Failure> {
+    fn filter(&self) -> Result<InstanceQuery, Failure> {
         let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let attributes = self.attributes.as_deref().unwrap_or_default();
-        Ok(instances::ListFilter {
+        Ok(InstanceQuery {
             statuses: match text(&self.status).map(Status::from) {
                 Some(Status::Running) => instances::RUNNING.to_vec(),
                 status => status.into_iter().collect(),
@@ -113,14 +113,12 @@ impl Filters {
             attributes: attribute_filter::parse_list(attributes).map_err(Failure::usage)?,
             sort: Vec::new(),
             oldest_first: self.oldest_first,
-            unindexed: instances::UnindexedFilter {
-                orchestration: text(&self.orchestration),
-                version: text(&self.version),
-                custom_status: text(&self.custom_status),
-                text: text(&self.text),
-                paused: false,
-                held: false,
-            },
+            orchestration: text(&self.orchestration),
+            version: text(&self.version),
+            custom_status: text(&self.custom_status),
+            text: text(&self.text),
+            paused: false,
+            held: false,
         })
     }
 }
@@ -142,15 +140,15 @@ pub(super) async fn instances(
 ) -> Answer<InstanceList> {
     let rows = filters.limit.unwrap_or(50).clamp(1, MAX_ROWS);
     let orchestrations = dashboard.orchestrations()?;
-    let container = &orchestrations.container;
     let filter = filters.filter()?;
     let page = instances::list_with_waits(orchestrations, &filter, rows, filters.from);
     let page = page.await?;
+    let ids: Vec<_> = page.instances.iter().map(|row| row.id.clone()).collect();
     Ok(Json(InstanceList {
-        children: tree::count_children(container, &page.instances).await?,
+        children: orchestrations.provider.observe().child_counts(ids).await?,
         examined: page.examined,
         page,
-        now: container.now(),
+        now: orchestrations.container.now(),
     }))
 }
 
@@ -158,16 +156,16 @@ pub(super) async fn instances(
 #[derive(Deserialize)]
 pub(super) struct Span {
     #[serde(default)]
-    window: overview::Window,
+    window: Window,
 }
 
 pub(super) async fn overview(
     State(dashboard): App,
     Query(Span { window }): Query<Span>,
-) -> Answer<overview::Overview> {
-    let container = &dashboard.orchestrations()?.container;
+) -> Answer<Overview> {
+    let observe = dashboard.orchestrations()?.provider.observe();
     Ok(Json(
-        overview::read(container, window, &dashboard.past_counts).await?,
+        observe.overview(window, &dashboard.past_counts).await?,
     ))
 }
 
@@ -176,13 +174,12 @@ pub(super) async fn instance(
     Path(id): Path<String>,
 ) -> Answer<detail::Detail> {
     let orchestrations = dashboard.orchestrations()?;
-    let found = orchestrations.instance(&id).await?;
-    Ok(Json(detail::read(orchestrations, found).await?))
+    Ok(Json(detail::read(orchestrations, &id).await?))
 }
 
 /// The requested events.
 #[derive(Deserialize)]
-pub(super) struct Window {
+pub(super) struct EventWindow {
     execution: Option<u64>,
     #[serde(default)]
     skip: usize,
@@ -191,7 +188,7 @@ pub(super) struct Window {
 pub(super) async fn history(
     State(dashboard): App,
     Path(id): Path<String>,
-    Query(window): Query<Window>,
+    Query(window): Query<EventWindow>,
 ) -> Answer<history::History> {
     let events = window.skip..window.skip.saturating_add(EVENTS);
     let read = history::read(
@@ -206,8 +203,7 @@ pub(super) async fn history(
 
 pub(super) async fn tree(State(dashboard): App, Path(id): Path<String>) -> Answer<tree::Tree> {
     let orchestrations = dashboard.orchestrations()?;
-    let root = orchestrations.instance(&id).await?;
-    Ok(Json(tree::read(orchestrations, root).await?))
+    Ok(Json(tree::read(orchestrations, &id).await?))
 }
 
 /// The queues, and the members of a container with orchestrations.

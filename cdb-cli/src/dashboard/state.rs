@@ -1,10 +1,11 @@
 //! The state that all requests of the dashboard share.
 
+use cdb_provider::observe::PastCounts;
+
 use super::token::Token;
 use crate::container::dead_letters::DeadLetterSources;
 use crate::container::{Holdings, Orchestrations};
 use crate::exit::Failure;
-use crate::view::instances::overview::PastCounts;
 
 /// The state that all requests share.
 pub(crate) struct Dashboard {

@@ -5,11 +5,11 @@ use std::time::Duration;
 use cdb_model::Timestamp;
 use cdb_provider::documents::{Hold, HoldCause, OperatorAction, Selector};
 use cdb_provider::observe::{
-    Group, KeysInUse, Obstacle, Queues, StuckActivity, StuckInstance, Unstarted, Work,
+    Group, Health, KeysInUse, Obstacle, Queues, StuckActivity, StuckInstance, Unstarted,
 };
 
 use super::finding::Finding;
-use crate::container::{Orchestrations, begin_pauses};
+use crate::container::{Orchestrations, limits_of_starts};
 use crate::exit::Failure;
 use crate::output::{counted, short, span};
 use crate::view::queues::limits::no_activities;
@@ -26,18 +26,18 @@ const BUSY_REMEDY: &str = "if these are all workers, raise `RuntimeOptions::work
     that a worker accepts the tags of the due activities";
 
 pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Finding>, Failure> {
-    let work = orchestrations.provider.observe().work().await?;
-    let mut findings = unserved(&work);
-    if let Some(limited) = &work.queues.limited {
-        findings.extend(paused(limited, work.queues.now));
+    let health = orchestrations.provider.observe().health().await?;
+    let mut findings = unserved(&health);
+    if let Some(limited) = &health.queues.limited {
+        findings.extend(paused(limited, health.queues.now));
     }
-    findings.extend(idle_limits(&work.idle_limits));
-    findings.extend(membership(&work.members));
-    findings.extend(unstarted(&work.unstarted));
-    let now = work.queues.now;
-    let instances = work.stuck_instances.iter();
+    findings.extend(idle_limits(&health.idle_limits));
+    findings.extend(membership(&health.members));
+    findings.extend(unstarted(&health.unstarted));
+    let now = health.queues.now;
+    let instances = health.stuck_instances.iter();
     let instances = instances.map(|stuck| instance(stuck, now));
-    let activities = work.stuck_activities.iter().map(activity);
+    let activities = health.stuck_activities.iter().map(activity);
     let mut stuck: Vec<_> = instances.chain(activities).collect();
     if stuck.is_empty() {
         findings.push(Finding::ok("stuck", "no stuck work"));
@@ -53,8 +53,8 @@ pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Findi
     Ok(findings)
 }
 
-fn unserved(work: &Work) -> Vec<Finding> {
-    let (queues, at_instances) = (&work.queues, work.overdue_at_instances);
+fn unserved(health: &Health) -> Vec<Finding> {
+    let (queues, at_instances) = (&health.queues, health.overdue_at_instances);
     let mut findings = Vec::new();
     if let Some(oldest) = queues.messages.overdue().filter(|_| at_instances.is_none()) {
         findings.push(Finding::problem(
@@ -148,7 +148,7 @@ fn unstarted(starts: &[Unstarted]) -> Vec<Finding> {
     let waiting = unstarted::Waiting::of(starts);
     let limited = waiting.limited.first().map(|first| {
         let named = unstarted::named(&waiting.limited);
-        let limits = begin_pauses::described(&first.limits);
+        let limits = limits_of_starts(&first.limits);
         Finding::note(
             "limits",
             format!("no runtime has begun {named}; {limits}"),

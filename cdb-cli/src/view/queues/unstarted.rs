@@ -5,7 +5,7 @@ use std::fmt;
 
 use cdb_provider::observe::{StartState, Unstarted};
 
-use crate::container::begin_pauses;
+use crate::container::limits_of_starts;
 use crate::output::short;
 
 /// The instances whose start is queued, by the reason why they wait.
@@ -64,7 +64,7 @@ impl fmt::Display for Waiting {
         match &*self.limited {
             [] => Ok(()),
             some @ [first, ..] => {
-                let limits = begin_pauses::described(&first.limits);
+                let limits = limits_of_starts(&first.limits);
                 writeln!(f, "not begun: {}; {limits}", named(some))
             }
         }

@@ -5,6 +5,7 @@
 //! clock. As JSON, fields are in camel case, times are UTC texts and spans are milliseconds.
 
 mod error;
+mod health;
 mod instances;
 mod json;
 mod keys;
@@ -17,9 +18,9 @@ mod running;
 mod sample;
 mod stuck;
 mod unstarted;
-mod work;
 
 pub use error::ObserveError;
+pub use health::Health;
 pub use instances::{
     Awaited, EndedCount, InstanceDetail, InstancePage, InstanceQuery, ObservedHistory,
     ObservedInstance, ObservedTree, OutgoingMessages, Overview, PastCounts, PastExecution,
@@ -34,4 +35,3 @@ pub use queues::{DueSlot, Queues, Waiting};
 pub use running::{BusyRuntime, RunningActivity};
 pub use stuck::{Obstacle, StuckActivity, StuckInstance};
 pub use unstarted::{StartState, Unstarted};
-pub use work::Work;

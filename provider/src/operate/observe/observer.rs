@@ -6,19 +6,16 @@ use std::fmt;
 use cdb_client::query::Continuation;
 
 use super::ObserveError;
+use super::health::{self, Health};
 use super::instances::{
     self, Awaited, InstanceDetail, InstancePage, InstanceQuery, ObservedHistory, ObservedInstance,
     ObservedTree, Overview, PastCounts, Presence, Window,
 };
-use super::keys::{self, KeyUse};
 use super::limits::{self, LimitsInUse};
 use super::members::{self, Group};
 use super::queues::{self, Queues};
 use super::unstarted::{self, Unstarted};
-use super::work::{self, Work};
-use crate::operate::limits::rules;
 use crate::stored::Store;
-use crate::stored::documents::WorkerItem;
 
 /// The result of an answer.
 type Result<T> = std::result::Result<T, ObserveError>;
@@ -42,12 +39,12 @@ type Result<T> = std::result::Result<T, ObserveError>;
 /// println!("{} activities are due, the oldest for {lag:?}", queues.activities.count);
 ///
 /// // A health check.
-/// let work = observe.work().await?;
-/// for stuck in &work.stuck_instances {
+/// let health = observe.health().await?;
+/// for stuck in &health.stuck_instances {
 ///     println!("{} does not go on: {:?}", stuck.id, stuck.obstacle);
 /// }
-/// let silent = work.members.members.iter().filter(|member| member.is_silent);
-/// let is_healthy = silent.count() == 0 && work.stuck_instances.is_empty()
+/// let silent = health.members.members.iter().filter(|member| member.is_silent);
+/// let is_healthy = silent.count() == 0 && health.stuck_instances.is_empty()
 ///     && queues.messages.overdue().is_none();
 /// # drop(is_healthy); Ok(()) }
 /// ```
@@ -75,8 +72,8 @@ impl<'a> Observe<'a> {
     ///
     /// # Errors
     /// As [`queues`](Self::queues).
-    pub async fn work(self) -> Result<Work> {
-        Ok(Box::pin(work::read(self.store)).await?)
+    pub async fn health(self) -> Result<Health> {
+        Ok(Box::pin(health::read(self.store)).await?)
     }
 
     /// Reads the runtimes of a membership group, by default of the default group. Also works outside of the group,
@@ -94,20 +91,6 @@ impl<'a> Observe<'a> {
     /// As [`queues`](Self::queues).
     pub async fn limits(self) -> Result<LimitsInUse> {
         Ok(limits::read(&self.store.container).await?)
-    }
-
-    /// Returns the used-up limits of each activity, which it waits for if it is due.
-    ///
-    /// # Errors
-    /// As [`queues`](Self::queues).
-    pub async fn used_up(self, activities: &[WorkerItem]) -> Result<Vec<Vec<KeyUse>>> {
-        let limits = rules::read(&self.store.container).await?;
-        Ok(match limits {
-            Some(limits) => {
-                keys::used_up(&self.store.container, &limits.document, activities).await?
-            }
-            None => vec![Vec::new(); activities.len()],
-        })
     }
 
     /// Reads the instances whose start is queued, among those of the 200 oldest messages, in the order of the queue.

@@ -229,9 +229,8 @@ pub(super) fn has_waited(queues: &Queues) -> bool {
 /// Counts due and later messages, free and locked activities, and undelivered intents.
 async fn counts(container: &Container, now: Timestamp) -> Result<[u64; 5]> {
     let due_at = OrchestratorItem::VISIBLE_AT;
-    let due = due_at.between(crate::stored::documents::FIRST_DUE, now);
     let (due, later, free, taken, outbox) = futures::try_join!(
-        count(container, due),
+        count(container, sample::are_due(now)),
         count(container, due_at.gt(now) & due_at.lt(PAUSED)),
         count(container, sample::due_activities(now)),
         count(container, WorkerItem::VISIBLE_AT.gt(now)),

@@ -27,10 +27,15 @@ pub(super) struct Oldest<T> {
     pub(super) is_complete: bool,
 }
 
+/// Matches the messages that are due until a time.
+pub(super) fn are_due(until: Timestamp) -> Filter<OrchestratorItem> {
+    OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, until)
+}
+
 /// Queries the messages that are due until a time, oldest first.
 pub(super) fn due_messages(until: Timestamp) -> Query<OrchestratorItem> {
     Query::<OrchestratorItem>::across_partitions()
-        .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, until))
+        .filter(are_due(until))
         .order_by(OrchestratorItem::BY_DUE)
 }
 

@@ -5,7 +5,8 @@ use cdb_client::query::Continuation;
 use super::super::ObserveError;
 use super::query::InstanceQuery;
 use super::row::{ObservedInstance, StoredText, readable};
-use super::standstill::{self, WaitsFor};
+use super::standstill;
+use super::waits_for::WaitsFor;
 use crate::stored::Store;
 use crate::stored::documents::{Instance, Status};
 

@@ -11,6 +11,7 @@ mod span;
 mod standstill;
 mod tree;
 mod wait;
+mod waits_for;
 
 pub use detail::{
     InstanceDetail, OutgoingMessages, PastExecution, QueuedActivity, QueuedMessage, SessionOwner,
@@ -23,9 +24,9 @@ pub use presence::{Presence, QueuedInstance};
 pub use query::InstanceQuery;
 pub use row::{ObservedInstance, StoredText};
 pub use span::{Span, SpanKind};
-pub use standstill::{WaitKind, WaitsFor};
 pub use tree::ObservedTree;
 pub use wait::{Awaited, ObservedHistory, Wait};
+pub use waits_for::{WaitKind, WaitsFor};
 
 pub(super) use detail::read as read_detail;
 pub(super) use list::{page, page_with_waits};

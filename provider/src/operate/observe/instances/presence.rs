@@ -15,9 +15,9 @@ use crate::stored::documents::{Instance, NEVER, OperatorAction, OrchestratorItem
 #[non_exhaustive]
 pub enum Presence {
     /// The instance has begun.
-    Begun(ObservedInstance),
+    Begun(Box<ObservedInstance>),
     /// Messages for the instance are queued, and no turn of it is committed.
-    Queued(QueuedInstance),
+    Queued(Box<QueuedInstance>),
     /// Neither an instance nor a message for one.
     Missing,
 }
@@ -60,7 +60,7 @@ async fn document(store: &Store, id: &str) -> Result<Option<Instance>> {
 pub(in super::super) async fn read(store: &Store, id: &str) -> Result<Presence> {
     let container = &store.container;
     if let Some(instance) = instance(store, id).await? {
-        return Ok(Presence::Begun(instance));
+        return Ok(Presence::Begun(Box::new(instance)));
     }
     let messages = container.query(Query::<OrchestratorItem>::in_partition(id));
     let messages = messages.all().await?.into_iter();
@@ -72,7 +72,7 @@ pub(in super::super) async fn read(store: &Store, id: &str) -> Result<Presence> 
         // Its first turn has been committed since the first read.
         Some(instance) if instance.is_created() => {
             let instance = readable(&store.payloads, instance);
-            return Ok(Presence::Begun(ObservedInstance::of(instance)));
+            return Ok(Presence::Begun(Box::new(ObservedInstance::of(instance))));
         }
         pending => pending,
     };
@@ -98,7 +98,7 @@ pub(in super::super) async fn read(store: &Store, id: &str) -> Result<Presence> 
         let pending = pending.map(|pending| readable(&store.payloads, pending));
         unbegun(start, *at, pending)
     });
-    Ok(Presence::Queued(QueuedInstance {
+    Ok(Presence::Queued(Box::new(QueuedInstance {
         message: describe(&store.payloads, first.work_item.header()),
         start: start.map(|(start, _)| start),
         instance,
@@ -106,7 +106,7 @@ pub(in super::super) async fn read(store: &Store, id: &str) -> Result<Presence> 
         attempts,
         is_held,
         limits,
-    }))
+    })))
 }
 
 /// Returns an instance that has not begun, from its start and from its document, if it has one.

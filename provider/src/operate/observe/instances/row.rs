@@ -6,7 +6,7 @@ use std::fmt;
 use cdb_model::Timestamp;
 use serde::{Serialize, Serializer};
 
-use super::standstill::WaitsFor;
+use super::waits_for::WaitsFor;
 use crate::stored::documents::{
     AttributeValue, Hold, Instance, InstanceKey, OperatorAction, Status, Text,
 };

@@ -2,15 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cdb_model::Timestamp;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use serde::Serialize;
 
 use super::super::keys;
 use super::super::sample::{self, Container};
 use super::row::ObservedInstance;
 use super::span::SpanKind;
 use super::wait;
+use super::waits_for::{WaitKind, WaitsFor};
 use crate::error::Result;
 use crate::operate::limits::rules;
 use crate::stored::Store;
@@ -28,76 +27,6 @@ const MOST_DOCUMENTS: u64 = 4;
 
 /// The number of concurrent reads.
 const CONCURRENT: usize = 16;
-
-/// What a running instance waits for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct WaitsFor {
-    /// The kind.
-    pub kind: WaitKind,
-    /// The name of the event, activity or sub-orchestration.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
-    /// The key of the limit that the activity waits for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit: Option<String>,
-    /// The time at which a timer fires.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub due_at: Option<Timestamp>,
-    /// How many other events, timers, activities and sub-orchestrations are open.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub others: usize,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference to the field"
-)]
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
-
-/// The kind of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-#[non_exhaustive]
-pub enum WaitKind {
-    /// An operator has paused the instance.
-    Paused,
-    /// The code of the runtimes cannot execute the next turn.
-    Held,
-    /// A runtime executes a turn.
-    Busy,
-    /// A message has been due for more than 5 s, and no runtime fetches it: none runs, or all are busy.
-    Runtime,
-    /// An event.
-    Event,
-    /// A queued event.
-    Queue,
-    /// A timer.
-    Timer,
-    /// An activity.
-    Activity,
-    /// An activity has been due for more than 5 s, and no worker fetches it.
-    Worker,
-    /// All due activities wait for limits.
-    Limit,
-    /// A sub-orchestration.
-    SubOrchestration,
-}
-
-impl WaitsFor {
-    fn of(kind: WaitKind) -> Self {
-        Self {
-            kind,
-            name: None,
-            limit: None,
-            due_at: None,
-            others: 0,
-        }
-    }
-}
 
 /// The instances with due work that no process has fetched.
 struct Unserved {

@@ -30,7 +30,7 @@ const INSTANCES: usize = 200;
 /// What waits in a container, and what keeps it from going on.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Work {
+pub struct Health {
     /// The queues.
     pub queues: Queues,
     /// The runtimes of the default membership group.
@@ -51,7 +51,7 @@ pub struct Work {
 }
 
 /// Reads all that waits.
-pub(super) async fn read(store: &Store) -> Result<Work> {
+pub(super) async fn read(store: &Store) -> Result<Health> {
     let container = &store.container;
     let look = Look::at(container, Width::Stuck(ACTIVITIES)).await?;
     let (now, limits) = (look.now, look.limits.as_ref());
@@ -82,7 +82,7 @@ pub(super) async fn read(store: &Store) -> Result<Work> {
         })
         .unwrap_or_default();
     let first = look.activities.items.iter().take(ACTIVITIES as usize);
-    Ok(Work {
+    Ok(Health {
         overdue_at_instances: overdue.at_instances(container, instances).await?,
         stuck_instances: stuck::instances(candidates.iter(), instances, &store.payloads, now),
         stuck_activities: stuck::activities(first.chain(&latest), now),
