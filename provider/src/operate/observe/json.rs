@@ -23,10 +23,6 @@ pub(super) fn some_milliseconds<S: Serializer>(
 }
 
 /// Returns whether a count is left out.
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference to the field"
-)]
-pub(super) fn is_zero(count: &u64) -> bool {
-    *count == 0
+pub(super) fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
+    *count == T::default()
 }

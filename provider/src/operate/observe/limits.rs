@@ -14,7 +14,7 @@ use crate::stored::documents::{Limits, OperatorAction, Rule, Selector, WorkerIte
 pub(super) const SAMPLE: u32 = 1_000;
 
 /// The limits of a container, and what they hold back at present.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct LimitsInUse {
@@ -41,11 +41,8 @@ pub(super) async fn read(container: &Container) -> Result<LimitsInUse> {
     let now = container.now();
     let Some(limits) = limits else {
         return Ok(LimitsInUse {
-            rules: Vec::new(),
-            changed: None,
-            without_activities: Vec::new(),
-            keys: KeysInUse::default(),
             now,
+            ..LimitsInUse::default()
         });
     };
     let (keys, without_activities) = if limits.rules.is_empty() {

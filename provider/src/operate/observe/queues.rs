@@ -114,9 +114,9 @@ pub(super) struct Look {
     pub(super) limits: Option<Limits>,
     /// The permits of limited keys, if there are limits of what runs or starts.
     pub(super) permits: Option<Permits>,
-    /// The oldest messages: due ones, and with [`Look::is_wide`] those that duroxide may hide.
+    /// The oldest messages: due ones, and of a wide look, or with limits of starts, those that duroxide may hide.
     pub(super) messages: Oldest<OrchestratorItem>,
-    /// The activities that are due first. With [`Look::is_wide`] not only due ones.
+    /// The activities that are due first. Of a wide look, not only due ones.
     pub(super) activities: Oldest<WorkerItem>,
     counts: [u64; 5],
     oldest_intent: Option<Timestamp>,

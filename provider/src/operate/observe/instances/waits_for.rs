@@ -3,6 +3,8 @@
 use cdb_model::Timestamp;
 use serde::Serialize;
 
+use super::super::json;
+
 /// What a running instance waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,16 +22,8 @@ pub struct WaitsFor {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub due_at: Option<Timestamp>,
     /// How many other events, timers, activities and sub-orchestrations are open.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "json::is_zero")]
     pub others: usize,
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference to the field"
-)]
-fn is_zero(number: &usize) -> bool {
-    *number == 0
 }
 
 /// The kind of a wait.
