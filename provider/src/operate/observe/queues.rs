@@ -166,12 +166,12 @@ impl Look {
         )?;
         Ok(Self {
             now,
+            limits,
             permits,
             messages,
             activities,
             counts,
             oldest_intent,
-            limits,
         })
     }
 

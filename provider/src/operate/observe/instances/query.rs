@@ -18,6 +18,10 @@ const PREFIX: &str = "attributes.";
 ///
 /// No index serves the conditions from `orchestration` on: each instance that meets the others is read and compared.
 #[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a condition by itself"
+)]
 pub struct InstanceQuery {
     /// The accepted statuses. Empty accepts any.
     pub statuses: Vec<Status>,

@@ -122,7 +122,7 @@ impl StoredText {
         match text {
             Text::Inline(text) => Self::Whole(text.clone()),
             Text::Damaged(reason) => Self::Damaged(reason.clone()),
-            Text::Chunked(chunked) => Self::InParts(chunked.bytes as u64),
+            Text::Chunked(chunked) => Self::InParts(chunked.bytes),
         }
     }
 }
