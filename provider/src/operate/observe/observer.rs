@@ -27,9 +27,7 @@ type Result<T> = std::result::Result<T, ObserveError>;
 /// user. It needs no runtime in this process.
 ///
 /// ```no_run
-/// use std::time::Duration;
-/// use cdb_provider::CosmosDBProvider;
-///
+/// # use cdb_provider::CosmosDBProvider;
 /// # async fn health(provider: &CosmosDBProvider) -> Result<(), Box<dyn std::error::Error>> {
 /// let observe = provider.observe();
 ///
@@ -46,7 +44,8 @@ type Result<T> = std::result::Result<T, ObserveError>;
 /// let silent = health.members.members.iter().filter(|member| member.is_silent);
 /// let is_healthy = silent.count() == 0 && health.stuck_instances.is_empty()
 ///     && queues.messages.overdue().is_none();
-/// # drop(is_healthy); Ok(()) }
+/// println!("healthy: {is_healthy}");
+/// # Ok(()) }
 /// ```
 #[derive(Clone, Copy)]
 pub struct Observe<'a> {
