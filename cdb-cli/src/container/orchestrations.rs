@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cdb_client::{ContainerClient, DatabaseClient};
 use cdb_model::Container as _;
-use cdb_provider::documents::{Durable, SCHEMA_PARTITION, SchemaKey};
+use cdb_provider::documents::Durable;
 use cdb_provider::observe::{ObservedInstance, Presence, QueuedInstance, Unstarted};
 use cdb_provider::payload::PayloadCodec;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
@@ -42,7 +42,7 @@ impl Orchestrations {
             payload_codec: payload_codec(connection, model)?,
             ..CosmosDBProviderConfig::default()
         };
-        let schema = container.read(&SchemaKey::new(SCHEMA_PARTITION)).await;
+        let schema = CosmosDBProvider::schema(&container).await;
         let schema = schema.map_err(|error| {
             let is_missing = error.is_not_found();
             let failure = Failure::from(error);
@@ -59,8 +59,7 @@ impl Orchestrations {
             // No runtime has opened the container: it is new, or of another kind.
             refuse_another_kind(&database, &connection.container, model).await?;
         }
-        let schema = schema.as_ref().map(|stored| &stored.document);
-        let provider = CosmosDBProvider::for_tools(container.clone(), &config, schema)
+        let provider = CosmosDBProvider::for_tools(container.clone(), &config, schema.as_ref())
             .map_err(|error| Failure::usage(error.message))?;
         let store: Arc<dyn Provider> = Arc::new(provider.clone());
         Ok(Self {
