@@ -61,6 +61,7 @@ pub use cdb_coordination::membership::{
 pub use cdb_derive::SearchAttributes;
 pub use config::{CosmosDBProviderConfig, HandOver, OnNondeterminism};
 pub use operate::admin::Purge;
+pub use operate::observe;
 pub use operate::replay;
 pub use operate::rewind::{Fork, Restart, Rewound};
 pub use operate::{Extent, InstanceSearch};

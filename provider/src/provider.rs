@@ -19,7 +19,9 @@ use crate::operate::shutdown::DropGuard;
 use crate::operate::{Metrics, housekeeping, limits, retention, takeover};
 use crate::queue::{Services, Telemetry};
 use crate::stored::Store;
-use crate::stored::documents::{Durable, Limits, Member, Rule, Schema};
+use crate::stored::documents::{
+    Durable, Limits, Member, Rule, SCHEMA_PARTITION, Schema, SchemaKey,
+};
 use crate::stored::payload::{PayloadCodec, Payloads};
 use crate::stored::schema::{self, Uses};
 
@@ -235,19 +237,17 @@ impl CosmosDBProvider {
     /// tools that read documents themselves. With another codec than the container's, or without
     /// it, new payloads are refused; a cancellation is not, and its reason is stored as it is.
     ///
-    /// `schema` is the schema document that the tool read from the container:
+    /// `schema` is what [`schema`](Self::schema) has read from the container:
     ///
     /// ```
-    /// use cdb_provider::documents::{SCHEMA_PARTITION, SchemaKey};
     /// use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let emulator = cdb_emulator::Emulator::start().await?;
     /// # let store = CosmosDBProvider::new(&emulator.endpoint(), emulator.key(), "duroxide").await?;
     /// # let container = store.container().clone();
-    /// let schema = container.read(&SchemaKey::new(SCHEMA_PARTITION)).await?;
-    /// let schema = schema.as_ref().map(|stored| &stored.document);
-    /// let tool = CosmosDBProvider::for_tools(container, &CosmosDBProviderConfig::default(), schema)?;
+    /// let schema = CosmosDBProvider::schema(&container).await?;
+    /// let tool = CosmosDBProvider::for_tools(container, &CosmosDBProviderConfig::default(), schema.as_ref())?;
     /// # drop(tool); Ok(()) }
     /// ```
     ///
@@ -269,6 +269,19 @@ impl CosmosDBProvider {
         let mut store = Store::new(container, config.store(), None);
         store.payloads = store.payloads.lenient(write_refusal);
         Ok(Self::of(store, config, leases, None))
+    }
+
+    /// Reads the schema of a container, for [`for_tools`](Self::for_tools). `None` if no runtime has opened the container:
+    /// it is new, or holds something else.
+    ///
+    /// # Errors
+    /// Fails when the container does not exist or cannot be reached.
+    pub async fn schema(
+        container: &ContainerClient<Durable>,
+    ) -> cdb_client::Result<Option<Schema>> {
+        let key = SchemaKey::new(SCHEMA_PARTITION);
+        let stored = container.read(&key).await?;
+        Ok(stored.map(|stored| stored.document))
     }
 
     /// Creates the provider of a store.

@@ -223,6 +223,23 @@ pub(crate) const SPAN_AGE: Duration = HOUR;
 /// The longest timeout of a caller, so that its end is a time.
 pub(crate) const LONGEST_TIMEOUT: Duration = secs(365 * 24 * 60 * 60);
 
+// Answers about the work that waits (`observe`).
+
+/// The age from which on due work waits for a process: idle ones poll every [`DEFAULT_MAX_POLL`].
+pub(crate) const UNSERVED: Duration = secs(5);
+/// The age from which on due work is overdue: more processes, or a repair, are needed.
+pub(crate) const OVERDUE_WORK: Duration = secs(60);
+/// The longest time for which duroxide hides a start whose orchestration it does not know
+/// (`UnregisteredBackoffConfig`).
+pub(crate) const HIDDEN_START: Duration = secs(60);
+/// The rest of a lock that is unusually long: runtimes renew locks within seconds.
+pub(crate) const LONG_LOCK: Duration = secs(10 * 60);
+/// The shortest time after which an overview counts all ended instances again. The charge of that count grows with
+/// their number, so each instance adds a millisecond.
+pub(crate) const RECOUNT: Duration = secs(10 * 60);
+/// The age at which a count of ended instances is kept: a commit can be stored a little after the time that it states.
+pub(crate) const SETTLED: Duration = secs(60);
+
 // Defaults of the settings.
 
 pub(crate) const DEFAULT_RECONCILER_INTERVAL: Duration = secs(2);
@@ -302,6 +319,11 @@ const _: () = assert!(fits(
     MIN_ORPHAN_AGE.saturating_mul(SPILL_REFRESHES - 1)
 ));
 const _: () = assert!(fits(MIN_ORPHAN_AGE, 1, DEFAULT_ORPHAN_AGE));
+// An idle process has had several polls before due work counts as waiting.
+const _: () = assert!(fits(DEFAULT_MAX_POLL, 4, UNSERVED));
+const _: () = assert!(fits(WORKER_LOCK, 2, OVERDUE_WORK));
+const _: () = assert!(fits(WORKER_LOCK, 10, LONG_LOCK));
+const _: () = assert!(fits(CLIENT_CALL, 2, SETTLED) && fits(SETTLED, 2, RECOUNT));
 // A silent partition takes less of the rounds' time than its backoff leaves to the others.
 const _: () = assert!(fits(DELIVERY_DEADLINE, 2, MAX_TARGET_BACKOFF));
 const _: () = assert!(fits(MIN_TARGET_BACKOFF, 1, MAX_TARGET_BACKOFF));

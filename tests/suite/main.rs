@@ -37,6 +37,7 @@ mod members;
 mod model;
 mod network;
 mod newcomers;
+mod observe;
 mod outbox;
 mod own_container;
 mod partitions;

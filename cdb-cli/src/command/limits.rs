@@ -215,7 +215,9 @@ impl LimitsArgs {
         provider.set_limit(rule, &set.options.operator.by).await?;
         let mut list = limits::read(orchestrations).await?;
         // Of the others, `limits list` tells.
-        list.without_activities.retain(|other| *other == select);
+        list.in_use
+            .without_activities
+            .retain(|other| *other == select);
         Ok(LimitList { change, ..list })
     }
 
@@ -241,11 +243,9 @@ impl LimitsArgs {
             return Ok(list.planned("remove", planned));
         }
         provider.remove_limit(select, &options.operator.by).await?;
-        let list = limits::read(orchestrations).await?;
-        Ok(LimitList {
-            without_activities: Vec::new(),
-            ..list
-        })
+        let mut list = limits::read(orchestrations).await?;
+        list.in_use.without_activities.clear();
+        Ok(list)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::Console;
-use crate::view::queues::members;
+use crate::view::queues::members::Members;
 
 #[derive(Debug, Args)]
 pub(crate) struct MembersArgs {
@@ -24,6 +24,8 @@ pub(crate) async fn run(
     console: &mut Console<'_>,
 ) -> Result<Exit, Failure> {
     let orchestrations = Orchestrations::open(&args.connection, model).await?;
-    console.answer(&members::read(&orchestrations.container, args.group.as_deref()).await?)?;
+    let observe = orchestrations.provider.observe();
+    let group = observe.members(args.group.as_deref()).await?;
+    console.answer(&Members(group))?;
     Ok(Exit::Ok)
 }

@@ -7,8 +7,7 @@ use crate::container::Holdings;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::Console;
-use crate::view::queues::backlog;
-use crate::view::queues::lengths::slot_table;
+use crate::view::queues::backlog::{self, slot_table};
 
 #[derive(Debug, Args)]
 pub(crate) struct QueuesArgs {

@@ -4,17 +4,14 @@
 use std::sync::Arc;
 
 use cdb_client::{ContainerClient, DatabaseClient};
-use cdb_model::{Container as _, Query};
-use cdb_provider::documents::{
-    Durable, Instance, InstanceKey, NEVER, OrchestratorItem, SCHEMA_PARTITION, SchemaKey, Text,
-};
+use cdb_model::Container as _;
+use cdb_provider::documents::Durable;
+use cdb_provider::observe::{ObservedInstance, Presence, QueuedInstance, Unstarted};
 use cdb_provider::payload::PayloadCodec;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::Client;
 use duroxide::providers::Provider;
 
-use super::begin_pauses;
-use super::work_item::{Start, describe};
 use crate::connection::Connection;
 use crate::exit::Failure;
 use crate::model::{Model, foreign_types};
@@ -45,7 +42,7 @@ impl Orchestrations {
             payload_codec: payload_codec(connection, model)?,
             ..CosmosDBProviderConfig::default()
         };
-        let schema = container.read(&SchemaKey::new(SCHEMA_PARTITION)).await;
+        let schema = CosmosDBProvider::schema(&container).await;
         let schema = schema.map_err(|error| {
             let is_missing = error.is_not_found();
             let failure = Failure::from(error);
@@ -62,8 +59,7 @@ impl Orchestrations {
             // No runtime has opened the container: it is new, or of another kind.
             refuse_another_kind(&database, &connection.container, model).await?;
         }
-        let schema = schema.as_ref().map(|stored| &stored.document);
-        let provider = CosmosDBProvider::for_tools(container.clone(), &config, schema)
+        let provider = CosmosDBProvider::for_tools(container.clone(), &config, schema.as_ref())
             .map_err(|error| Failure::usage(error.message))?;
         let store: Arc<dyn Provider> = Arc::new(provider.clone());
         Ok(Self {
@@ -77,106 +73,67 @@ impl Orchestrations {
     ///
     /// # Errors
     /// Fails with a finding when the instance does not exist.
-    pub(crate) async fn instance(&self, id: &str) -> Result<Instance, Failure> {
-        let found = self.container.read(&InstanceKey::new(id)).await?;
-        let found = found.map(|stored| stored.document);
+    pub(crate) async fn instance(&self, id: &str) -> Result<ObservedInstance, Failure> {
+        match self.provider.observe().instance(id).await? {
+            Some(instance) => Ok(instance),
+            None => self.present(id).await?.ok_or_else(|| missing(id)),
+        }
+    }
+
+    /// Returns an answer about an instance.
+    ///
+    /// # Errors
+    /// Fails with a finding when there is none, because the instance does not exist.
+    pub(crate) async fn existing<T>(&self, id: &str, found: Option<T>) -> Result<T, Failure> {
         match found {
-            Some(instance) if instance.is_created() => Ok(self.readable(instance)),
-            pending => Err(self.missing(id, pending.as_ref()).await),
+            Some(found) => Ok(found),
+            None => Err(match self.present(id).await {
+                Ok(_) => missing(id),
+                Err(failure) => failure,
+            }),
         }
     }
 
-    /// Decodes the payloads of an instance document, as far as the keys are known.
-    pub(crate) fn readable(&self, mut instance: Instance) -> Instance {
-        let decode = |payload| self.provider.decode(payload);
-        instance.custom_status = instance.custom_status.map(decode);
-        if let Some(held) = &mut instance.held {
-            held.reason = decode(std::mem::take(&mut held.reason));
+    /// Reads an instance. Returns `None` when neither it nor a message for it exists.
+    ///
+    /// # Errors
+    /// Fails with a finding when the instance is still a message in a queue.
+    async fn present(&self, id: &str) -> Result<Option<ObservedInstance>, Failure> {
+        match self.provider.observe().presence(id).await? {
+            Presence::Begun(instance) => Ok(Some(*instance)),
+            Presence::Queued(queued) => Err(not_begun(id, &queued)),
+            _ => Ok(None),
         }
-        instance.output = instance.output.map(|output| match output {
-            Text::Inline(text) => Text::Inline(decode(text)),
-            other => other,
-        });
-        instance
     }
 
-    /// Describes a queued message from its stored text.
-    pub(crate) fn describe(&self, stored: &str) -> String {
-        describe(stored, |message| self.provider.decode_message(message))
+    /// Reads an instance that exists, or whose start is queued.
+    ///
+    /// # Errors
+    /// Fails with a finding when there is neither.
+    pub(crate) async fn begun_or_queued(&self, id: &str) -> Result<ObservedInstance, Failure> {
+        match self.provider.observe().presence(id).await? {
+            Presence::Begun(instance) => Ok(*instance),
+            Presence::Queued(queued) => match queued.instance {
+                Some(instance) => Ok(instance),
+                None => Err(not_begun(id, &queued)),
+            },
+            _ => Err(missing(id)),
+        }
     }
 
     /// Whether the instance exists or its start is queued.
     pub(crate) async fn is_known(&self, id: &str) -> Result<bool, Failure> {
-        // First the queue: the batch that creates the instance deletes the message.
-        if !self.queued(id).await?.is_empty() {
-            return Ok(true);
-        }
-        let found = self.container.read(&InstanceKey::new(id)).await?;
-        Ok(found.is_some_and(|instance| instance.is_created()))
-    }
-
-    /// Reads the messages for an instance that are not consumed.
-    pub(crate) async fn queued(&self, id: &str) -> Result<Vec<OrchestratorItem>, Failure> {
-        let messages = Query::<OrchestratorItem>::in_partition(id);
-        let messages = self.container.query(messages).all().await?;
-        let messages = messages.into_iter().map(|stored| stored.document);
-        Ok(messages
-            .filter(|message| message.visible_at < NEVER)
-            .collect())
-    }
-
-    /// Returns the finding for an instance that does not exist, or that is still a message in a
-    /// queue; the failure of the query if the queue cannot be read.
-    async fn missing(&self, id: &str, pending: Option<&Instance>) -> Failure {
-        let queued = match self.queued(id).await {
-            Ok(queued) => queued,
-            Err(failure) => return failure,
-        };
-        let Some(first) = queued.first() else {
-            return Failure::finding(format!("instance `{id}` does not exist"));
-        };
-        let attempts = pending.and_then(|instance| instance.attempts.values().copied().max());
-        let is_held = pending.is_some_and(|instance| instance.held.is_some());
-        let wanted = || {
-            let required_type =
-                Start::of(first.work_item.header()).map(|start| start.required_type());
-            required_type.unwrap_or_else(|| "the orchestration".to_owned())
-        };
-        let paused = pending.and_then(|instance| instance.paused.as_ref());
-        let state = match (paused, attempts) {
-            (Some(paused), _) => format!("it is paused by {}", paused.by),
-            _ if is_held => format!("it waits for a runtime that knows {}", wanted()),
-            (None, None | Some(0)) => match begin_pauses::read(&self.provider, &self.container)
-                .await
-            {
-                Err(failure) => return failure,
-                Ok(limits) if limits.is_empty() => {
-                    "no runtime has fetched the message; check that a runtime is running".to_owned()
-                }
-                Ok(limits) => format!(
-                    "no runtime has fetched the message: {}",
-                    begin_pauses::described(&limits)
-                ),
-            },
-            (None, Some(attempts)) => format!(
-                "the message was fetched {} and abandoned; it waits for a runtime that knows {}",
-                counted(u64::from(attempts), "time"),
-                wanted()
-            ),
-        };
-        Failure::finding(format!(
-            "instance `{id}` does not exist yet: {} is queued, and {state}",
-            self.describe(first.work_item.header())
-        ))
+        let presence = self.provider.observe().presence(id).await?;
+        Ok(!matches!(presence, Presence::Missing))
     }
 
     /// Reads an instance that has not ended.
     ///
     /// # Errors
     /// Fails with a finding when the instance does not exist or has ended.
-    pub(crate) async fn running(&self, id: &str) -> Result<Instance, Failure> {
+    pub(crate) async fn running(&self, id: &str) -> Result<ObservedInstance, Failure> {
         let instance = self.instance(id).await?;
-        if instance.has_more() {
+        if instance.status.has_more() {
             return Ok(instance);
         }
         Err(Failure::finding(format!(
@@ -184,6 +141,47 @@ impl Orchestrations {
             instance.status
         )))
     }
+}
+
+fn missing(id: &str) -> Failure {
+    Failure::finding(format!("instance `{id}` does not exist"))
+}
+
+/// Returns the finding for an instance that is still a message in a queue.
+fn not_begun(id: &str, queued: &QueuedInstance) -> Failure {
+    let wanted = || {
+        let start = queued.start.as_ref();
+        start.map_or_else(|| "the orchestration".to_owned(), Unstarted::required_type)
+    };
+    let state = match (&queued.paused, queued.attempts, &*queued.limits) {
+        (Some(paused), ..) => format!("it is paused by {}", paused.by),
+        _ if queued.is_held => format!("it waits for a runtime that knows {}", wanted()),
+        (None, 0, []) => {
+            "no runtime has fetched the message; check that a runtime is running".to_owned()
+        }
+        (None, 0, limits) => format!(
+            "no runtime has fetched the message: {}",
+            limits_of_starts(limits)
+        ),
+        (None, attempts, _) => format!(
+            "the message was fetched {} and abandoned; it waits for a runtime that knows {}",
+            counted(u64::from(attempts), "time"),
+            wanted()
+        ),
+    };
+    Failure::finding(format!(
+        "instance `{id}` does not exist yet: {} is queued, and {state}",
+        queued.message
+    ))
+}
+
+/// Says that limits may keep instances from beginning: `` `tenant=acme` has --running 0, which … ``.
+pub(crate) fn limits_of_starts(limits: &[String]) -> String {
+    let have = if limits.len() == 1 { "has" } else { "have" };
+    format!(
+        "`{}` {have} --running 0, which keeps instances with the label from beginning (only the program knows the labels of an instance)",
+        limits.join("`, `")
+    )
 }
 
 /// Checks that the partition key of a container is that of orchestrations.

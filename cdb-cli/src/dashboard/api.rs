@@ -10,15 +10,16 @@ use axum::response::{IntoResponse, Response};
 use cdb_client::query::Continuation;
 use cdb_model::Timestamp;
 use cdb_provider::documents::Status;
+use cdb_provider::observe::{Group, InstanceQuery, Overview, Window};
 use futures::try_join;
 use serde::{Deserialize, Serialize};
 
 use super::state::Dashboard;
 use crate::exit::{Exit, Failure};
 use crate::model::messages::{Filter, MessageDetail, MessageName, MessagePage, PageStart};
-use crate::view::instances::{self, attribute_filter, detail, history, overview, tree};
+use crate::view::instances::{self, attribute_filter, detail, history, tree};
 use crate::view::messages::change_feed;
-use crate::view::queues::{backlog, members};
+use crate::view::queues::backlog;
 
 /// The maximum number of rows of a page.
 const MAX_ROWS: usize = 500;
@@ -94,10 +95,10 @@ pub(super) struct Filters {
 }
 
 impl Filters {
-    fn filter(&self) -> Result<instances::ListFilter, Failure> {
+    fn filter(&self) -> Result<InstanceQuery, Failure> {
         let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let attributes = self.attributes.as_deref().unwrap_or_default();
-        Ok(instances::ListFilter {
+        Ok(InstanceQuery {
             statuses: match text(&self.status).map(Status::from) {
                 Some(Status::Running) => instances::RUNNING.to_vec(),
                 status => status.into_iter().collect(),
@@ -110,14 +111,12 @@ impl Filters {
             attributes: attribute_filter::parse_list(attributes).map_err(Failure::usage)?,
             sort: Vec::new(),
             oldest_first: self.oldest_first,
-            unindexed: instances::UnindexedFilter {
-                orchestration: text(&self.orchestration),
-                version: text(&self.version),
-                custom_status: text(&self.custom_status),
-                text: text(&self.text),
-                paused: false,
-                held: false,
-            },
+            orchestration: text(&self.orchestration),
+            version: text(&self.version),
+            custom_status: text(&self.custom_status),
+            text: text(&self.text),
+            paused: false,
+            held: false,
         })
     }
 }
@@ -139,15 +138,15 @@ pub(super) async fn instances(
 ) -> Answer<InstanceList> {
     let rows = filters.limit.unwrap_or(50).clamp(1, MAX_ROWS);
     let orchestrations = dashboard.orchestrations()?;
-    let container = &orchestrations.container;
     let filter = filters.filter()?;
     let page = instances::list_with_waits(orchestrations, &filter, rows, filters.from);
     let page = page.await?;
+    let ids: Vec<_> = page.instances.iter().map(|row| row.id.clone()).collect();
     Ok(Json(InstanceList {
-        children: tree::count_children(container, &page.instances).await?,
+        children: orchestrations.provider.observe().child_counts(ids).await?,
         examined: page.examined,
         page,
-        now: container.now(),
+        now: orchestrations.container.now(),
     }))
 }
 
@@ -155,16 +154,16 @@ pub(super) async fn instances(
 #[derive(Deserialize)]
 pub(super) struct Span {
     #[serde(default)]
-    window: overview::Window,
+    window: Window,
 }
 
 pub(super) async fn overview(
     State(dashboard): App,
     Query(Span { window }): Query<Span>,
-) -> Answer<overview::Overview> {
-    let container = &dashboard.orchestrations()?.container;
+) -> Answer<Overview> {
+    let observe = dashboard.orchestrations()?.provider.observe();
     Ok(Json(
-        overview::read(container, window, &dashboard.past_counts).await?,
+        observe.overview(window, &dashboard.past_counts).await?,
     ))
 }
 
@@ -173,13 +172,12 @@ pub(super) async fn instance(
     Path(id): Path<String>,
 ) -> Answer<detail::Detail> {
     let orchestrations = dashboard.orchestrations()?;
-    let found = orchestrations.instance(&id).await?;
-    Ok(Json(detail::read(orchestrations, found).await?))
+    Ok(Json(detail::read(orchestrations, &id).await?))
 }
 
 /// The requested events.
 #[derive(Deserialize)]
-pub(super) struct Window {
+pub(super) struct EventWindow {
     execution: Option<u64>,
     #[serde(default)]
     skip: usize,
@@ -188,7 +186,7 @@ pub(super) struct Window {
 pub(super) async fn history(
     State(dashboard): App,
     Path(id): Path<String>,
-    Query(window): Query<Window>,
+    Query(window): Query<EventWindow>,
 ) -> Answer<history::History> {
     let events = window.skip..window.skip.saturating_add(EVENTS);
     let read = history::read(
@@ -203,8 +201,7 @@ pub(super) async fn history(
 
 pub(super) async fn tree(State(dashboard): App, Path(id): Path<String>) -> Answer<tree::Tree> {
     let orchestrations = dashboard.orchestrations()?;
-    let root = orchestrations.instance(&id).await?;
-    Ok(Json(tree::read(orchestrations, root).await?))
+    Ok(Json(tree::read(orchestrations, &id).await?))
 }
 
 /// The queues, and the members of a container with orchestrations.
@@ -212,7 +209,7 @@ pub(super) async fn tree(State(dashboard): App, Path(id): Path<String>) -> Answe
 pub(super) struct Work {
     queues: backlog::Backlog,
     #[serde(skip_serializing_if = "Option::is_none")]
-    members: Option<members::Group>,
+    members: Option<Group>,
     now: Timestamp,
 }
 
@@ -220,7 +217,7 @@ pub(super) async fn queues(State(dashboard): App) -> Answer<Work> {
     let holdings = &dashboard.holdings;
     let members = async {
         match &holdings.orchestrations {
-            Some(found) => members::read(&found.container, None).await.map(Some),
+            Some(found) => Ok(Some(found.provider.observe().members(None).await?)),
             None => Ok(None),
         }
     };

@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::extract::{Path, Query, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use cdb_model::Timestamp;
-use cdb_provider::documents::InstanceKey;
 use futures::{Stream, StreamExt as _, stream};
 use serde::Deserialize;
 
@@ -73,13 +72,13 @@ fn changes<P: Future<Output = ()>, F: Future<Output = Known>>(
 }
 
 async fn read(dashboard: &Dashboard, id: &str) -> Known {
-    let container = match dashboard.orchestrations() {
-        Ok(orchestrations) => &orchestrations.container,
+    let provider = match dashboard.orchestrations() {
+        Ok(orchestrations) => &orchestrations.provider,
         Err(failure) => return Known::Failed(failure.message),
     };
-    match container.read(&InstanceKey::new(id)).await {
-        Ok(Some(stored)) if stored.document.has_more() => {
-            Known::Running(Some(stored.document.updated_at))
+    match provider.observe().instance(id).await {
+        Ok(Some(instance)) if instance.status.has_more() => {
+            Known::Running(Some(instance.updated_at))
         }
         Ok(_) => Known::Final,
         Err(error) => Known::Failed(error.to_string()),

@@ -1,10 +1,11 @@
 //! The state that all requests of the dashboard share.
 
+use cdb_provider::observe::PastCounts;
+
 use super::token::Token;
 use crate::container::{Holdings, Orchestrations};
 use crate::exit::Failure;
 use crate::model::messages::Source;
-use crate::view::instances::overview::PastCounts;
 
 /// The state that all requests share.
 pub(crate) struct Dashboard {
@@ -41,14 +42,14 @@ impl Dashboard {
     pub(super) fn views(&self) -> Vec<&'static str> {
         let holds = &self.holdings;
         let (runs, messages) = (holds.orchestrations.is_some(), &holds.messages);
-        let partitions = messages.of(Source::Partitions).is_some();
+        let partitions = messages.holds(Source::Partitions);
         let views = [
             ("overview", runs),
             ("instances", runs),
             ("queues", true),
             ("outbox", runs || partitions),
             ("inbox", partitions),
-            ("work", messages.of(Source::Work).is_some()),
+            ("work", messages.holds(Source::Work)),
             ("change-feed", holds.feeds.is_some()),
             ("deadletters", runs || partitions),
         ];

@@ -3,7 +3,6 @@
 mod container;
 mod failures;
 mod finding;
-mod overdue;
 mod service;
 mod work;
 

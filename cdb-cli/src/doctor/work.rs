@@ -1,54 +1,22 @@
 //! Checks of the queued work: unserved and stuck messages and activities.
-//!
-//! Stuck work is old, so the checks read the oldest items only.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
-use cdb_model::{Query, Timestamp};
-use cdb_provider::documents::{
-    Durable, FIRST_DUE, Hold, HoldCause, Instance, InstanceKey, OperatorAction, OrchestratorItem,
-    WorkerItem,
+use cdb_model::Timestamp;
+use cdb_provider::documents::{Hold, HoldCause, OperatorAction, Selector};
+use cdb_provider::observe::{
+    Group, Health, KeysInUse, Obstacle, Queues, StuckActivity, StuckInstance, Unstarted,
 };
 
-use futures::{StreamExt as _, TryStreamExt as _, stream};
-
 use super::finding::Finding;
-use super::overdue;
-use crate::container::lock::locked_until;
-use crate::container::{Orchestrations, begin_pauses};
+use crate::container::{Orchestrations, limits_of_starts};
 use crate::exit::Failure;
 use crate::output::{counted, short, span};
-use crate::view::queues::limited_keys::{self, LimitedKeys};
 use crate::view::queues::limits::no_activities;
-use crate::view::queues::unstarted::{MAX_BACKOFF, Unstarted};
-use crate::view::queues::{lengths, members, unstarted};
-
-/// Work due for longer is unserved: idle runtimes poll every 1.25 s.
-const UNSERVED: Duration = Duration::from_secs(60);
+use crate::view::queues::{running, unstarted};
 
 /// A longer pause may have been forgotten.
 const LONG_PAUSE: Duration = Duration::from_secs(60 * 60);
-
-/// A longer lock is unusual: runtimes renew locks within seconds.
-const LONG_LOCK: Duration = Duration::from_secs(600);
-
-/// The number of attempts that is reported. duroxide fails a message after 10 attempts.
-const MANY_ATTEMPTS: u32 = 5;
-
-/// The number of oldest activities that are read.
-const SAMPLE: u32 = 200;
-
-/// The number of oldest messages whose instances are read. The messages of a held instance stay due,
-/// and there may be many.
-const MESSAGES: u32 = 2_000;
-
-/// The maximum number of instances that are read.
-const INSTANCES: usize = 200;
-
-/// The number of concurrent reads.
-const CONCURRENT: usize = 16;
 
 /// The maximum number of reported stuck items.
 const MAX_FINDINGS: usize = 10;
@@ -58,30 +26,25 @@ const BUSY_REMEDY: &str = "if these are all workers, raise `RuntimeOptions::work
     that a worker accepts the tags of the due activities";
 
 pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Finding>, Failure> {
-    let container = &orchestrations.container;
-    let queues = lengths::read(orchestrations).await?;
-    let oldest = queues.messages.oldest.filter(|oldest| *oldest > UNSERVED);
-    let waiting = match oldest {
-        Some(_) => overdue::at_instances(orchestrations, UNSERVED).await?,
-        None => None,
-    };
-    let mut findings = unserved(&queues, waiting);
-    if let Some(limited) = &queues.limited {
-        findings.extend(paused(limited, queues.now));
+    let health = orchestrations.provider.observe().health().await?;
+    let mut findings = unserved(&health);
+    if let Some(limited) = &health.queues.limited {
+        findings.extend(paused(limited, health.queues.now));
     }
-    findings.extend(idle_limits(orchestrations).await?);
-    findings.extend(membership(container).await?);
-    findings.extend(unstarted(&unstarted::read(orchestrations).await?));
-    let stuck = [
-        stuck_instances(container).await?,
-        stuck_activities(container).await?,
-    ]
-    .concat();
+    findings.extend(idle_limits(&health.idle_limits));
+    findings.extend(membership(&health.members));
+    findings.extend(unstarted(&health.unstarted));
+    let now = health.queues.now;
+    let instances = health.stuck_instances.iter();
+    let instances = instances.map(|stuck| instance(stuck, now));
+    let activities = health.stuck_activities.iter().map(activity);
+    let mut stuck: Vec<_> = instances.chain(activities).collect();
     if stuck.is_empty() {
         findings.push(Finding::ok("stuck", "no stuck work"));
     }
     let more = stuck.len().saturating_sub(MAX_FINDINGS);
-    findings.extend(stuck.into_iter().take(MAX_FINDINGS));
+    stuck.truncate(MAX_FINDINGS);
+    findings.extend(stuck);
     if more > 0 {
         let remedy = "run {cdb} queues --slots and {cdb} instances list --status running";
         let says = format!("and {more} more instances or activities");
@@ -90,31 +53,18 @@ pub(super) async fn examine(orchestrations: &Orchestrations) -> Result<Vec<Findi
     Ok(findings)
 }
 
-/// Reads instances.
-async fn instances(
-    container: &ContainerClient<Durable>,
-    ids: impl IntoIterator<Item = String>,
-) -> Result<Vec<Instance>, Failure> {
-    let found = stream::iter(ids)
-        .map(async |id| container.read(&InstanceKey::new(&*id)).await)
-        .buffered(CONCURRENT);
-    let found: Vec<_> = found.try_collect().await?;
-    let found = found.into_iter().flatten();
-    Ok(found.map(|stored| stored.document).collect())
-}
-
-fn unserved(queues: &lengths::Queues, at_instances: Option<usize>) -> Vec<Finding> {
+fn unserved(health: &Health) -> Vec<Finding> {
+    let (queues, at_instances) = (&health.queues, health.overdue_at_instances);
     let mut findings = Vec::new();
-    let old = |waiting: &lengths::Waiting| waiting.oldest.filter(|oldest| *oldest > UNSERVED);
-    if let Some(oldest) = old(&queues.messages).filter(|_| at_instances.is_none()) {
+    if let Some(oldest) = queues.messages.overdue().filter(|_| at_instances.is_none()) {
         findings.push(Finding::problem(
             "slots",
-            format!("messages have been due for {}, in {}", span(oldest), late_slots(&queues.slots)),
+            format!("messages have been due for {}, in {}", span(oldest), late_slots(queues)),
             "start a runtime that serves these slots ({cdb} members lists the members), or more runtimes if all are busy",
         ));
     }
-    let waiting = queues.limited.as_ref().map_or(0, LimitedKeys::waiting);
-    if let Some(oldest) = queues.unlimited().filter(|oldest| *oldest > UNSERVED) {
+    let waiting = queues.limited.as_ref().map_or(0, KeysInUse::waiting);
+    if let Some(oldest) = queues.overdue_activities() {
         let mut says = format!(
             "due activities: {}{}, the oldest for {}",
             queues.activities.count,
@@ -126,7 +76,7 @@ fn unserved(queues: &lengths::Queues, at_instances: Option<usize>) -> Vec<Findin
         );
         for busy in &queues.busy {
             says += "; ";
-            says += &busy.described(queues.now);
+            says += &running::described(busy, queues.now);
         }
         let remedy = match *queues.busy {
             [] => "start workers, or check that a worker accepts the tags of the activities",
@@ -134,7 +84,7 @@ fn unserved(queues: &lengths::Queues, at_instances: Option<usize>) -> Vec<Findin
         };
         findings.push(Finding::problem("activities", says, remedy));
     }
-    if let Some(oldest) = old(&queues.outbox) {
+    if let Some(oldest) = queues.outbox.overdue() {
         findings.push(Finding::problem(
             "outbox",
             format!(
@@ -161,13 +111,13 @@ fn unserved(queues: &lengths::Queues, at_instances: Option<usize>) -> Vec<Findin
 }
 
 /// Reports the pauses that activities have waited for since long ago: they may have been forgotten.
-fn paused(limited: &LimitedKeys, now: Timestamp) -> Vec<Finding> {
+fn paused(limited: &KeysInUse, now: Timestamp) -> Vec<Finding> {
     let changed = limited.changed.as_ref();
     let changed = changed.map(|OperatorAction { at, by, what }| {
         let age = span(now.since(*at));
         format!("; the last change of the limits: {what} by {by}, {age} ago")
     });
-    let paused = limited.shown.iter().filter(|row| row.is_paused);
+    let paused = limited.keys.iter().filter(|row| row.limit.is_pause());
     let forgotten = paused.filter_map(|row| {
         let oldest = row.oldest.filter(|oldest| *oldest > LONG_PAUSE)?;
         let says = format!(
@@ -187,17 +137,9 @@ fn paused(limited: &LimitedKeys, now: Timestamp) -> Vec<Finding> {
 }
 
 /// Names the limits that select no activity: their selectors may be misspelled.
-async fn idle_limits(orchestrations: &Orchestrations) -> Result<Vec<Finding>, Failure> {
-    let Some(limits) = orchestrations.provider.limits().await? else {
-        return Ok(Vec::new());
-    };
-    let idle = limited_keys::without_activities(orchestrations, &limits).await?;
-    let idle: Vec<_> = idle.into_iter().map(|rule| rule.select).collect();
-    if idle.is_empty() {
-        return Ok(Vec::new());
-    }
+fn idle_limits(idle: &[Selector]) -> Option<Finding> {
     let remedy = "compare the names and values with those of {cdb} queues";
-    Ok(vec![Finding::note("limits", no_activities(&idle), remedy)])
+    (!idle.is_empty()).then(|| Finding::note("limits", no_activities(idle), remedy))
 }
 
 /// Reports the orchestrations that instances wait for and that no runtime has registered, and the instances that
@@ -206,7 +148,7 @@ fn unstarted(starts: &[Unstarted]) -> Vec<Finding> {
     let waiting = unstarted::Waiting::of(starts);
     let limited = waiting.limited.first().map(|first| {
         let named = unstarted::named(&waiting.limited);
-        let limits = begin_pauses::described(&first.limits);
+        let limits = limits_of_starts(&first.limits);
         Finding::note(
             "limits",
             format!("no runtime has begun {named}; {limits}"),
@@ -226,27 +168,23 @@ fn unstarted(starts: &[Unstarted]) -> Vec<Finding> {
 }
 
 /// Lists the slots with unserved messages, at most 16 of them.
-fn late_slots(slots: &[lengths::Slot]) -> String {
-    let late: Vec<String> = slots
-        .iter()
-        .filter(|slot| slot.oldest > UNSERVED)
-        .map(|slot| slot.number.to_string())
-        .collect();
+fn late_slots(queues: &Queues) -> String {
+    let late = queues.overdue_slots().map(|slot| slot.number.to_string());
+    let late: Vec<String> = late.collect();
     let shown = late.iter().take(16).map(String::as_str);
     let shown = shown.collect::<Vec<_>>().join(", ");
     let more = if late.len() > 16 { ", …" } else { "" };
     format!("{}: {shown}{more}", counted(late.len() as u64, "slot"))
 }
 
-async fn membership(container: &ContainerClient<Durable>) -> Result<Option<Finding>, Failure> {
-    let members = members::read(container, None).await?;
-    let silent: Vec<&str> = members
+fn membership(group: &Group) -> Option<Finding> {
+    let silent: Vec<&str> = group
         .members
         .iter()
-        .filter(|member| member.silent)
+        .filter(|member| member.is_silent)
         .map(|member| &*member.name)
         .collect();
-    Ok(match (&*members.members, &*silent) {
+    match (&*group.members, &*silent) {
         ([], _) => None,
         (all, []) => Some(Finding::ok("members", format!("{} alive", all.len()))),
         (_, silent) => Some(Finding::warning(
@@ -254,59 +192,43 @@ async fn membership(container: &ContainerClient<Durable>) -> Result<Option<Findi
             format!("no heartbeat from {}", silent.join(", ")),
             "the other members remove it and take over its slots; if no member is alive, start a runtime",
         )),
-    })
+    }
 }
 
-/// Finds instances with a long lock or with repeatedly fetched messages, among those of the oldest
-/// due messages.
-async fn stuck_instances(container: &ContainerClient<Durable>) -> Result<Vec<Finding>, Failure> {
-    let now = container.now();
-    // Abandoned messages are due again in at most a minute.
-    let due = Query::<OrchestratorItem>::across_partitions()
-        .filter(OrchestratorItem::VISIBLE_AT.between(FIRST_DUE, now + MAX_BACKOFF))
-        .order_by(OrchestratorItem::BY_DUE)
-        .limit(MESSAGES)
-        .values(OrchestratorItem::INSTANCE_ID);
-    let ids: BTreeSet<String> = container.query(due).all().await?.into_iter().collect();
-    let found = instances(container, ids.into_iter().take(INSTANCES)).await?;
-    // Instances that have not started are a finding of their orchestration.
-    let started = found.iter().filter(|found| found.is_created());
-    Ok(started.filter_map(|found| instance(found, now)).collect())
-}
-
-fn instance(instance: &Instance, now: Timestamp) -> Option<Finding> {
-    let (id, version) = (&instance.instance_id, &instance.orchestration_version);
-    let attempts = instance
-        .attempts
-        .values()
-        .copied()
-        .max()
-        .unwrap_or_default();
-    if let Some(held) = &instance.held {
-        return Some(self::held(id, held, now));
-    }
-    let locked = locked_until(instance, now).map(|until| until.since(now));
-    if attempts >= MANY_ATTEMPTS {
-        return Some(Finding::problem(
-            "stuck",
-            format!("instance `{id}`: a message was fetched {attempts} times and not committed"),
-            format!(
-                "its turns fail or crash the runtime: check the runtime's log and that `{}` {}is registered; run {{cdb}} instances show {id}, then \
-                 cancel or delete --force",
-                instance.orchestration_name,
-                version
-                    .as_ref()
-                    .map_or_else(String::new, |version| format!("{version} "))
-            ),
-        ));
-    }
-    locked.filter(|left| *left > LONG_LOCK).map(|left| {
-        Finding::warning(
-            "stuck",
-            format!("instance `{id}` is locked for {}", span(left)),
+fn instance(stuck: &StuckInstance, now: Timestamp) -> Finding {
+    let id = &stuck.id;
+    match &stuck.obstacle {
+        Obstacle::Held(hold) => held(id, hold, now),
+        Obstacle::Attempts(attempts) => {
+            let version = stuck.version.as_ref();
+            let version = version.map_or_else(String::new, |version| format!("{version} "));
+            Finding::problem(
+                "stuck",
+                format!(
+                    "instance `{id}`: a message was fetched {attempts} times and not committed"
+                ),
+                format!(
+                    "its turns fail or crash the runtime: check the runtime's log and that `{}` {version}is registered; run {{cdb}} instances show {id}, \
+                     then cancel or delete --force",
+                    stuck.orchestration,
+                ),
+            )
+        }
+        obstacle => locked(
+            &format!("instance `{id}`"),
+            obstacle,
             "the lock is unusually long; if its runtime has stopped, wait until the lock expires",
-        )
-    })
+        ),
+    }
+}
+
+/// Reports a long lock.
+fn locked(what: &str, obstacle: &Obstacle, remedy: &str) -> Finding {
+    let rest = match obstacle {
+        Obstacle::Locked { rest } => span(*rest),
+        _ => "an unknown time".to_owned(),
+    };
+    Finding::warning("stuck", format!("{what} is locked for {rest}"), remedy)
 }
 
 /// Reports an instance that waits for a runtime with other code.
@@ -332,55 +254,21 @@ fn held(id: &str, held: &Hold, now: Timestamp) -> Finding {
     Finding::problem("held", says, remedy)
 }
 
-/// Finds activities with a long lock or with many attempts.
-async fn stuck_activities(container: &ContainerClient<Durable>) -> Result<Vec<Finding>, Failure> {
-    let now = container.now();
-    let oldest = Query::<WorkerItem>::across_partitions()
-        .filter(WorkerItem::VISIBLE_AT.ge(FIRST_DUE))
-        .order_by(WorkerItem::BY_DUE)
-        .limit(SAMPLE);
-    let latest = Query::<WorkerItem>::across_partitions()
-        .filter(WorkerItem::VISIBLE_AT.ge(FIRST_DUE))
-        .order_by(WorkerItem::BY_DUE.reversed())
-        .limit(SAMPLE);
-    let (oldest, latest) =
-        futures::try_join!(container.query(oldest).all(), container.query(latest).all())?;
-    let mut seen = BTreeSet::new();
-    let items = oldest
-        .into_iter()
-        .chain(latest)
-        .map(|stored| stored.document);
-    let new = items.filter(|item| {
-        seen.insert((
-            item.instance_id.clone(),
-            item.execution_id,
-            item.activity_id,
-        ))
-    });
-    Ok(new.filter_map(|item| activity(&item, now)).collect())
-}
-
-fn activity(item: &WorkerItem, now: Timestamp) -> Option<Finding> {
-    let what = format!("activity #{} of `{}`", item.activity_id, item.instance_id);
-    if item.attempt_count >= MANY_ATTEMPTS {
-        return Some(Finding::problem(
+fn activity(stuck: &StuckActivity) -> Finding {
+    let what = format!("activity #{} of `{}`", stuck.id, stuck.instance);
+    match &stuck.obstacle {
+        Obstacle::Attempts(attempts) => Finding::problem(
             "stuck",
-            format!(
-                "{what} was fetched {} times and not completed",
-                item.attempt_count
-            ),
+            format!("{what} was fetched {attempts} times and not completed"),
             format!(
                 "it crashes its worker, or no worker has it registered; run {{cdb}} instances show {}, then cancel",
-                item.instance_id
+                stuck.instance
             ),
-        ));
-    }
-    let left = item.locked_until?.since(now);
-    (left > LONG_LOCK).then(|| {
-        Finding::warning(
-            "stuck",
-            format!("{what} is locked for {}", span(left)),
+        ),
+        obstacle => locked(
+            &what,
+            obstacle,
             "the lock is unusually long; if its worker has stopped, the activity runs again when the lock expires",
-        )
-    })
+        ),
+    }
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use cdb_client::ErrorKind;
+use cdb_provider::observe::ObserveError;
 use duroxide::ClientError;
 use duroxide::providers::ProviderError;
 use serde::Serialize;
@@ -133,6 +134,16 @@ impl From<ProviderError> for Failure {
         Self {
             remedy: remedy::of_provider(&error),
             ..Self::service(error.message)
+        }
+    }
+}
+
+impl From<ObserveError> for Failure {
+    fn from(error: ObserveError) -> Self {
+        match error {
+            ObserveError::Request(error) => error.into(),
+            ObserveError::Stored(error) => error.into(),
+            other => Self::usage(other.to_string()),
         }
     }
 }

@@ -8,4 +8,4 @@ mod time;
 pub(crate) use color::Terminal;
 pub(crate) use console::Console;
 pub(crate) use table::{MORE, counted, short, table};
-pub(crate) use time::{always_milliseconds, milliseconds, span};
+pub(crate) use time::{milliseconds, span};

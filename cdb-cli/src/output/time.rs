@@ -17,24 +17,12 @@ pub(crate) fn span(duration: Duration) -> String {
     }
 }
 
-/// Returns the milliseconds of a span.
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Serializes a span as milliseconds.
 #[expect(clippy::ref_option, reason = "serde passes a reference to the field")]
 pub(crate) fn milliseconds<S: serde::Serializer>(
     duration: &Option<Duration>,
     to: S,
 ) -> Result<S::Ok, S::Error> {
+    let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
     duration.map(millis).serialize(to)
-}
-
-/// Serializes a span as milliseconds.
-pub(crate) fn always_milliseconds<S: serde::Serializer>(
-    duration: &Duration,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    millis(*duration).serialize(to)
 }

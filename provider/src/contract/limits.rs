@@ -1,12 +1,11 @@
 //! Limits of activities.
 
-use cdb_model::Query;
 use duroxide::providers::ProviderError;
 
 use crate::error::InOperation as _;
 use crate::operate::limits::rules;
 use crate::provider::CosmosDBProvider;
-use crate::stored::documents::{LimitedKey, Limits, Rule, Selector};
+use crate::stored::documents::{Limits, Rule, Selector};
 
 impl CosmosDBProvider {
     /// Sets a limit of activities for all runtimes of the container, in place of one with the same
@@ -68,7 +67,8 @@ impl CosmosDBProvider {
         planned.await.in_operation("remove_limit")
     }
 
-    /// Reads the limits. Returns `None` for a container that never had any.
+    /// Reads the limits. Returns `None` for a container that never had any. What they hold back at present,
+    /// [`Observe::limits`](crate::observe::Observe::limits) tells.
     ///
     /// # Errors
     /// Fails when the request fails.
@@ -76,16 +76,5 @@ impl CosmosDBProvider {
         let read = rules::read(self.services.container()).await;
         let read = read.in_operation("limits")?;
         Ok(read.map(|stored| stored.document))
-    }
-
-    /// Reads the permits of limited keys that were in use within the last hour, of at most `most` keys.
-    ///
-    /// # Errors
-    /// Fails when the query fails.
-    pub async fn limited_keys(&self, most: u32) -> Result<Vec<LimitedKey>, ProviderError> {
-        let query = Query::<LimitedKey>::across_partitions().limit(most);
-        let found = self.services.container().query(query).all().await;
-        let found = found.in_operation("limited_keys")?;
-        Ok(found.into_iter().map(|stored| stored.document).collect())
     }
 }

@@ -8,6 +8,7 @@ use duroxide::providers::{ProviderError, WorkItem};
 use crate::error::InOperation as _;
 use crate::operate::InstanceSearch;
 use crate::operate::admin::Purge;
+use crate::operate::observe::Observe;
 use crate::operate::replay::{self, Recording};
 use crate::operate::shutdown::shut_down;
 use crate::provider::CosmosDBProvider;
@@ -24,6 +25,12 @@ impl CosmosDBProvider {
     /// [`decode`](Self::decode).
     pub fn decode_message(&self, message: WorkItem) -> WorkItem {
         self.payloads().readable_message(message)
+    }
+
+    /// Answers what waits, since when and for what: [`observe`](crate::observe). Sends nothing until a method of the answer is
+    /// called.
+    pub fn observe(&self) -> Observe<'_> {
+        Observe::new(&self.services.store)
     }
 
     /// Reads the current execution of an instance, to be replayed by a new build:

@@ -84,7 +84,7 @@ fn age(charge: f64) -> Duration {
 pub(crate) async fn count<D: QueriedIn<Durable>>(
     container: &ContainerClient<Durable>,
     filter: Filter<D>,
-) -> Result<u64> {
+) -> cdb_client::Result<u64> {
     let query = Query::<D>::across_partitions().filter(filter).count();
     Ok(container.query(query).all().await?.into_iter().sum())
 }
@@ -95,7 +95,7 @@ async fn system(container: &ContainerClient<Durable>) -> Result<SystemMetrics> {
     let running = [Status::Running, Status::ContinuedAsNew];
     let running = count(container, Instance::STATUS.is_in(running));
     let events = Query::<HistorySegment>::across_partitions().sum(HistorySegment::EVENT_COUNT);
-    let events = async { Ok(container.query(events).all().await?) };
+    let events = async { container.query(events).all().await };
     let (running, completed, failed, executions, events) = futures::try_join!(
         running,
         with(Status::Completed),

@@ -5,6 +5,7 @@ pub(crate) mod dead_letters;
 pub(crate) mod housekeeping;
 pub(crate) mod limits;
 mod metrics;
+pub mod observe;
 pub(crate) mod pause;
 pub mod replay;
 pub(crate) mod retention;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use cdb_client::query::Continuation;
 use cdb_provider::documents::Status;
+use cdb_provider::observe::InstanceQuery;
 use clap::Args;
 
 use super::select::{Filters, State};
@@ -11,7 +12,7 @@ use crate::command::confirm::{Plan, PlanDigest, PlanItem, check_planned};
 use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
 use crate::output::Console;
-use crate::view::instances::{ListFilter, Row, list};
+use crate::view::instances::{Row, list};
 
 /// The number of selected instances that a plan lists.
 const LISTED: usize = 10;
@@ -49,7 +50,7 @@ pub(super) struct Batches<'a> {
 
 enum Remaining<'a> {
     Ids(&'a [String]),
-    Selected(Box<ListFilter>, Option<Continuation>),
+    Selected(Box<InstanceQuery>, Option<Continuation>),
     None,
 }
 
@@ -145,7 +146,7 @@ impl Batches<'_> {
     #[must_use]
     pub(super) fn paused(mut self) -> Self {
         if let Remaining::Selected(filter, _) = &mut self.remaining {
-            filter.unindexed.paused = true;
+            filter.paused = true;
         }
         self
     }
@@ -179,12 +180,12 @@ impl Batches<'_> {
                 let (mut rows, mut known) = (Vec::with_capacity(ids.len()), HashSet::new());
                 for id in ids.iter().filter(|id| known.insert(*id)) {
                     let found = if self.with_unbegun {
-                        Row::read(self.orchestrations, id).await
+                        self.orchestrations.begun_or_queued(id).await
                     } else {
-                        self.orchestrations.instance(id).await.map(Row::of)
+                        self.orchestrations.instance(id).await
                     };
                     match found {
-                        Ok(row) => rows.push(row),
+                        Ok(instance) => rows.push(Row::of(instance)),
                         Err(missing) if self.skips_missing && missing.exit == Exit::Finding => {
                             self.missing.push(missing.message);
                         }

@@ -133,7 +133,7 @@ impl Change for Delete {
             }
         } else if !rows.is_empty() {
             let filter = InstanceFilter {
-                instance_ids: Some(rows.into_iter().map(|row| row.id).collect()),
+                instance_ids: Some(rows.into_iter().map(Row::into_id).collect()),
                 completed_before: None,
                 limit: None,
             };

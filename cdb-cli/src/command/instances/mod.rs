@@ -123,10 +123,9 @@ pub(crate) async fn run(
         InstancesCommand::Wait(wait) => Box::pin(wait.run(&orchestrations, console)).await,
         InstancesCommand::Watch(watch) => watch.run(&orchestrations, console).await,
         InstancesCommand::Show { instance, full } => {
-            let found = orchestrations.instance(instance).await?;
-            let mut detail = detail::read(&orchestrations, found).await?;
+            let mut detail = detail::read(&orchestrations, instance).await?;
             detail.full = *full;
-            if detail.row.held.is_some() {
+            if detail.of.instance.held.is_some() {
                 detail.replayed = replay::replayed(&orchestrations, model, instance).await?;
             }
             console.answer(&detail)?;
@@ -147,8 +146,7 @@ pub(crate) async fn run(
             Ok(Exit::Ok)
         }
         InstancesCommand::Tree { instance } => {
-            let root = orchestrations.instance(instance).await?;
-            console.answer(&tree::read(&orchestrations, root).await?)?;
+            console.answer(&tree::read(&orchestrations, instance).await?)?;
             Ok(Exit::Ok)
         }
         InstancesCommand::Cancel(cancel) => cancel.run(&orchestrations, console).await,

@@ -73,8 +73,7 @@ impl Change for Pause {
         let mut all = stream::iter(rows).map(pause).buffer_unordered(CONCURRENT);
         while let Some((paused, row)) = all.next().await {
             if let (Some(before), false) = (&row.paused, has_changed(&row, &paused)) {
-                let Row { id, .. } = &row;
-                let says = format!("instance `{id}` is paused already, by {}", before.by);
+                let says = format!("instance `{}` is paused already, by {}", row.id, before.by);
                 to.report.unchanged.push(says);
             }
             to.report.add(paused, to.chosen)?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use cdb_client::query::Continuation;
 use cdb_model::Timestamp;
 use cdb_provider::documents::Status;
+use cdb_provider::observe::InstanceQuery;
 use cdb_provider::replay::{DifferenceKind, Export, Recording, Replay};
 use clap::Args;
 use duroxide::providers::ProviderError;
@@ -21,7 +22,7 @@ use crate::container::{Orchestrations, payload_codec};
 use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::{Console, counted};
-use crate::view::instances::{ListFilter, list};
+use crate::view::instances::list;
 
 /// The number of instances that are read and replayed at the same time.
 const CONCURRENT: usize = 32;
@@ -123,13 +124,13 @@ impl ReplayInstances {
     }
 
     /// Returns the filter at a time, from which ages count.
-    fn filter(&self, now: Timestamp) -> Result<ListFilter, Failure> {
+    fn filter(&self, now: Timestamp) -> Result<InstanceQuery, Failure> {
         if !self.filters.status.is_empty() {
             return Err(Failure::usage(
                 "only running instances are replayed; leave --status out",
             ));
         }
-        Ok(ListFilter {
+        Ok(InstanceQuery {
             // Between two executions, there is nothing to replay.
             statuses: vec![Status::Running],
             ..self.filters.at(now)
@@ -155,7 +156,7 @@ fn open(file: &Path) -> Result<Export<BufReader<File>>, Failure> {
 /// Returns the ids of the instances that match a filter, page by page.
 fn ids(
     orchestrations: &Orchestrations,
-    filter: ListFilter,
+    filter: InstanceQuery,
 ) -> impl Stream<Item = Result<String, Failure>> + '_ {
     let pages = stream::try_unfold(Some(None), move |from: Option<Option<Continuation>>| {
         let filter = filter.clone();
@@ -164,7 +165,7 @@ fn ids(
                 return Ok::<_, Failure>(None);
             };
             let page = list(orchestrations, &filter, PAGE, from).await?;
-            let ids = page.instances.into_iter().map(|row| Ok(row.id));
+            let ids = page.instances.into_iter().map(|row| Ok(row.into_id()));
             Ok(Some((stream::iter(ids), page.next.map(Some))))
         }
     });

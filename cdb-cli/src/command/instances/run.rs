@@ -15,8 +15,8 @@ use crate::command::confirm::{Plan, Unconfirmed};
 use crate::container::Orchestrations;
 use crate::exit::{Exit, Failure};
 use crate::output::{Console, span};
-use crate::view::instances::waits::Awaited;
-use crate::view::instances::{Row, detail, history, waits};
+use crate::view::instances::waits::Waits;
+use crate::view::instances::{Row, detail, history};
 
 /// The time between two reads of `watch`.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -181,8 +181,8 @@ impl Watch {
         loop {
             // The state is read first: the events of an ended instance are then complete.
             let instance = orchestrations.instance(id).await?;
-            if instance.current_execution_id != execution {
-                (execution, shown) = (instance.current_execution_id, 0);
+            if instance.execution != execution {
+                (execution, shown) = (instance.execution, 0);
             }
             let window = shown..usize::MAX;
             let news = history::read(orchestrations, id, Some(execution), window, false).await?;
@@ -190,7 +190,7 @@ impl Watch {
             for event in &news.events {
                 console.line(event)?;
             }
-            if !instance.has_more() {
+            if !instance.status.has_more() {
                 return Ok(match instance.status {
                     Status::Failed => Exit::Finding,
                     _ => Exit::Ok,
@@ -209,12 +209,13 @@ impl Raise {
     ) -> Result<Exit, Failure> {
         // The event of an instance that does not exist would stay in the queue.
         let running = orchestrations.running(&self.instance).await?;
-        let awaited = waits::read(orchestrations, &running).await?;
+        let observe = orchestrations.provider.observe();
+        let awaited = Waits(observe.waits(&running).await?);
         if let Some(remark) = self.mismatch(&awaited)? {
             console.remark(&remark)?;
         }
         if self.options.dry_run {
-            let row = Row::of(orchestrations.readable(running));
+            let row = Row::of(running);
             console.answer(&Plan::new("raise an event for", 1, vec![row]))?;
             return Ok(Exit::Ok);
         }
@@ -242,7 +243,7 @@ impl Raise {
     ///
     /// # Errors
     /// When it waits for a queued event of this name: one that is raised would be lost.
-    fn mismatch(&self, awaited: &Awaited) -> Result<Option<String>, Failure> {
+    fn mismatch(&self, awaited: &Waits) -> Result<Option<String>, Failure> {
         let Self {
             instance, event, ..
         } = self;
@@ -289,6 +290,5 @@ async fn show(
     id: &str,
     console: &mut Console<'_>,
 ) -> Result<(), Failure> {
-    let instance = orchestrations.instance(id).await?;
-    console.answer(&detail::read(orchestrations, instance).await?)
+    console.answer(&detail::read(orchestrations, id).await?)
 }

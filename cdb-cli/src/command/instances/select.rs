@@ -8,6 +8,7 @@ use cdb_client::query::Continuation;
 use cdb_model::Timestamp;
 use cdb_model::query::{Criterion, Operator, SortCriterion};
 use cdb_provider::documents::Status;
+use cdb_provider::observe::InstanceQuery;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
@@ -18,10 +19,7 @@ use crate::exit::{Exit, Failure};
 use crate::model::Model;
 use crate::output::{Console, counted};
 use crate::view::instances::attribute_filter;
-use crate::view::instances::{
-    ListFilter, RUNNING, UnindexedFilter, list, list_all, list_with_waits,
-};
-use crate::view::queues::unstarted;
+use crate::view::instances::{RUNNING, list, list_all, list_with_waits};
 
 /// The number of newest instances whose attributes are named.
 const NEWEST: usize = 50;
@@ -155,23 +153,20 @@ impl Filters {
     }
 
     /// Returns the filter at a time, from which ages count.
-    pub(super) fn at(&self, now: Timestamp) -> ListFilter {
-        ListFilter {
+    pub(super) fn at(&self, now: Timestamp) -> InstanceQuery {
+        InstanceQuery {
             statuses: self.statuses(),
             parent: self.parent.clone(),
             created_before: self.older_than.map(|age| now - age),
             created_after: self.newer_than.map(|age| now - age),
             ended_before: self.ended_before.map(|age| now - age),
             attributes: self.attributes.clone(),
-            unindexed: UnindexedFilter {
-                orchestration: self.orchestration.clone(),
-                version: self.orchestration_version.clone(),
-                text: self.text.clone(),
-                paused: self.paused,
-                held: self.held,
-                ..UnindexedFilter::default()
-            },
-            ..ListFilter::default()
+            orchestration: self.orchestration.clone(),
+            version: self.orchestration_version.clone(),
+            text: self.text.clone(),
+            paused: self.paused,
+            held: self.held,
+            ..InstanceQuery::default()
         }
     }
 }
@@ -190,9 +185,9 @@ impl Filters {
                 value: Value::Null,
                 ..condition.clone()
             };
-            let anywhere = ListFilter {
+            let anywhere = InstanceQuery {
                 attributes: vec![is_defined],
-                ..ListFilter::default()
+                ..InstanceQuery::default()
             };
             if !list(orchestrations, &anywhere, 1, None)
                 .await?
@@ -201,7 +196,7 @@ impl Filters {
             {
                 continue;
             }
-            let newest = list(orchestrations, &ListFilter::default(), NEWEST, None).await?;
+            let newest = list(orchestrations, &InstanceQuery::default(), NEWEST, None).await?;
             let known = newest
                 .instances
                 .iter()
@@ -248,7 +243,7 @@ impl List {
             self.filters.explain_empty(orchestrations, console).await?;
         }
         if self.filters.is_empty() && self.from.is_none() {
-            page.unstarted = unstarted::read(orchestrations).await?;
+            page.unstarted = orchestrations.provider.observe().unstarted().await?;
         }
         console.answer(&page)?;
         Ok(Exit::Ok)
@@ -258,14 +253,16 @@ impl List {
 /// Checks that an index of the container serves the sort: the service refuses it otherwise, without
 /// naming the index.
 async fn check_index(
-    filter: &ListFilter,
+    filter: &InstanceQuery,
     connection: &Connection,
     model: &Model,
 ) -> Result<(), Failure> {
     let live = model
         .live(&connection.database()?, &connection.container)
         .await?;
-    let Some(missing) = filter.missing_index(live.indexing_policy())? else {
+    let missing = filter.missing_index(live.indexing_policy());
+    let missing = missing.map_err(|error| Failure::usage(error.to_string()))?;
+    let Some(missing) = missing else {
         return Ok(());
     };
     let container = &connection.container;

@@ -1,11 +1,8 @@
 //! Conditions on search attributes as text: `customer=ada`, `total>=100`, `paid=true`, `code="7"`; and
 //! sorts by them: `customer,-total`.
 
-use std::collections::BTreeMap;
-
-use cdb_model::query::{Criterion, Operator, SortCriterion, compare_values};
+use cdb_model::query::{Criterion, Operator, SortCriterion};
 use cdb_model::shape::Direction;
-use cdb_provider::documents::AttributeValue;
 use serde_json::Value;
 
 /// What precedes the name of an attribute in the name of its field.
@@ -86,31 +83,6 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(['.', '/', '*'])
 }
 
-/// Whether search attributes meet a condition of [`parse`], as the service compares values: a missing
-/// attribute meets none, and only values of one type are ordered.
-pub(crate) fn meets(attributes: &BTreeMap<String, AttributeValue>, condition: &Criterion) -> bool {
-    let name = condition.field.strip_prefix(PREFIX);
-    let Some(attribute) = name.and_then(|name| attributes.get(name)) else {
-        return false;
-    };
-    let attribute = match attribute {
-        AttributeValue::Bool(value) => Value::from(*value),
-        AttributeValue::Number(value) => Value::from(*value),
-        AttributeValue::String(value) => Value::from(&**value),
-    };
-    let is_ordered = std::mem::discriminant(&attribute) == std::mem::discriminant(&condition.value);
-    let order = compare_values(Some(&attribute), Some(&condition.value));
-    match condition.operator {
-        Operator::Eq => order.is_eq(),
-        Operator::Ne => order.is_ne(),
-        Operator::Lt => is_ordered && order.is_lt(),
-        Operator::Le => is_ordered && order.is_le(),
-        Operator::Gt => is_ordered && order.is_gt(),
-        Operator::Ge => is_ordered && order.is_ge(),
-        _ => false,
-    }
-}
-
 /// Parses conditions that are separated by spaces. A string with spaces is in quotation marks.
 #[cfg(feature = "dashboard")]
 pub(crate) fn parse_list(text: &str) -> Result<Vec<Criterion>, String> {
@@ -154,38 +126,6 @@ mod tests {
             error.contains("`==` is not an operator; write customer=ada"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn attributes_are_compared_as_the_service_compares_them() {
-        let attributes = BTreeMap::from([
-            ("customer".to_owned(), AttributeValue::String("bob".into())),
-            ("total".to_owned(), AttributeValue::Number(100.0)),
-            ("paid".to_owned(), AttributeValue::Bool(true)),
-        ]);
-        let met = |text| meets(&attributes, &parse(text).unwrap());
-        for text in [
-            "customer=bob",
-            "customer>Zoe",
-            "customer!=ada",
-            "customer!=7",
-            "total>=100",
-            "total<100.5",
-            "paid=true",
-        ] {
-            assert!(met(text), "{text}");
-        }
-        for text in [
-            "customer=ada",
-            "customer>7",
-            "total>100",
-            "total=\"100\"",
-            "paid!=true",
-            "due=1",
-            "due!=1",
-        ] {
-            assert!(!met(text), "{text}");
-        }
     }
 
     #[test]

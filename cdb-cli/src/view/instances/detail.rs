@@ -1,26 +1,15 @@
 //! One instance: its state and the documents of its partition.
 
-use std::cmp::Reverse;
 use std::fmt;
 
-use cdb_client::ContainerClient;
-use cdb_model::query::Queryable;
-use cdb_model::query::statement::Fetch;
-use cdb_model::{Query, Stored, Timestamp};
-use cdb_provider::documents::{
-    Durable, Execution, Instance, KeyValue, KeyValueDelta, NEVER, OperatorAction, OrchestratorItem,
-    OutboxIntent, Session, Status, WorkerItem,
-};
-use futures::try_join;
+use cdb_model::Timestamp;
+use cdb_provider::documents::{OperatorAction, Status};
+use cdb_provider::observe::InstanceDetail;
 use serde::Serialize;
 
-use super::Row;
-use super::queued_activities::{self, ALIKE, Activity, Lines, due, fetched};
-use super::values::{KeyAndValue, merged};
-use super::waits::{self, Wait};
+use super::queued_activities::{ALIKE, Lines, due, fetched};
+use super::waits::{Shown, are_alike};
 use crate::container::Orchestrations;
-use crate::container::lock::locked_until;
-use crate::container::work_item::shown;
 use crate::exit::Failure;
 use crate::model::messages::MessageName;
 use crate::output::{counted, short, span};
@@ -30,31 +19,9 @@ const SHOWN_EXECUTIONS: usize = 5;
 
 /// One instance.
 #[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub(crate) struct Detail {
     #[serde(flatten)]
-    pub row: Row,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output: Option<String>,
-    /// The end of the dispatcher's lock, while the instance is locked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub locked_until: Option<Timestamp>,
-    pub slot: u8,
-    /// The operator's change that created the instance.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin: Option<OperatorAction>,
-    /// What the instance waits for, in the order of its history.
-    pub waits: Vec<Wait>,
-    /// Earlier executions, newest first.
-    pub executions: Vec<PastExecution>,
-    pub messages: Vec<Message>,
-    pub activities: Vec<Activity>,
-    /// Undelivered messages to other instances.
-    pub outgoing: Vec<Outgoing>,
-    pub values: Vec<KeyAndValue>,
-    pub sessions: Vec<SessionLock>,
+    pub of: InstanceDetail,
     /// Of a held instance, whether the code of this build replays it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replayed: Option<String>,
@@ -65,170 +32,26 @@ pub(crate) struct Detail {
     pub full: bool,
 }
 
-/// An execution that a later one has replaced.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PastExecution {
-    pub execution: u64,
-    pub status: String,
-    pub started_at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub completed_at: Option<Timestamp>,
-    /// The operator's change that replaced the execution.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rewound: Option<OperatorAction>,
-}
-
-/// A queued message for the instance.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Message {
-    pub what: String,
-    pub due_at: Timestamp,
-    pub attempts: u32,
-}
-
-/// Messages to another instance.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Outgoing {
-    pub target: String,
-    pub messages: usize,
-    pub created_at: Timestamp,
-    pub attempts: u32,
-    /// The id of the dead letter, once delivery has ended.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dead_letter: Option<String>,
-}
-
-/// A session and its worker.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct SessionLock {
-    pub session: String,
-    pub owner: String,
-    pub locked_until: Timestamp,
-}
-
-/// Reads the documents of an instance.
-pub(crate) async fn read(
-    orchestrations: &Orchestrations,
-    instance: Instance,
-) -> Result<Detail, Failure> {
-    let (id, container) = (&*instance.instance_id, &orchestrations.container);
-    let awaited = waits::read(orchestrations, &instance).await?;
-    let messages = container.query(Query::<OrchestratorItem>::in_partition(id));
-    let (messages, activities, executions, outgoing, sessions, values, changes) = try_join!(
-        messages.all(),
-        all::<WorkerItem>(container, id),
-        all::<Execution>(container, id),
-        all::<OutboxIntent>(container, id),
-        all::<Session>(container, id),
-        all::<KeyValue>(container, id),
-        all::<KeyValueDelta>(container, id),
-    )?;
-    let now = container.now();
+/// Reads an instance and its documents.
+///
+/// # Errors
+/// Fails with a finding when the instance does not exist.
+pub(crate) async fn read(orchestrations: &Orchestrations, id: &str) -> Result<Detail, Failure> {
+    let found = orchestrations.provider.observe().detail(id).await?;
+    let mut of = orchestrations.existing(id, found).await?;
+    for outgoing in &mut of.outgoing {
+        let key = outgoing.dead_letter.take();
+        outgoing.dead_letter = key.map(|key| {
+            let instance = id.to_owned();
+            MessageName::Intent { instance, key }.to_string()
+        });
+    }
     Ok(Detail {
-        slot: cdb_provider::documents::dispatch_slot(id),
-        input: awaited.input,
-        waits: awaited.waits,
-        output: instance.output.as_ref().map(shown),
-        locked_until: locked_until(&instance, now),
-        origin: instance
-            .origin
-            .as_ref()
-            .or(instance.forked.as_ref())
-            .cloned(),
-        messages: queued(orchestrations, &messages, &instance),
-        activities: queued_activities::read(orchestrations, activities, now).await?,
-        executions: past_executions(executions),
-        outgoing: outgoing.into_iter().map(undelivered).collect(),
-        values: merged(orchestrations, values, changes),
-        sessions: sessions.into_iter().map(session_lock).collect(),
-        row: Row::of(instance),
-        now,
+        now: of.now,
+        of,
         replayed: None,
         full: false,
     })
-}
-
-/// Reads the documents of a type in the partition of an instance.
-async fn all<T: Queryable>(
-    container: &ContainerClient<Durable>,
-    id: &str,
-) -> Result<Vec<T>, cdb_client::Error>
-where
-    Query<T>: Fetch<Durable, Row = Stored<T>>,
-{
-    let read = container.query(Query::<T>::in_partition(id)).all();
-    // Seven of these futures are joined.
-    let stored = Box::pin(read).await?;
-    Ok(stored.into_iter().map(|stored| stored.document).collect())
-}
-
-/// Returns the queued messages, oldest first. A consumed message is stored with a due time of
-/// `NEVER`.
-fn queued(
-    orchestrations: &Orchestrations,
-    messages: &[Stored<OrchestratorItem>],
-    instance: &Instance,
-) -> Vec<Message> {
-    let mut queued: Vec<Message> = messages
-        .iter()
-        .filter(|message| message.document.visible_at < NEVER)
-        .map(|message| Message {
-            what: orchestrations.describe(message.document.work_item.header()),
-            due_at: message.document.due_at(),
-            attempts: (instance.attempts.get(message.id.as_str()))
-                .copied()
-                .unwrap_or_default(),
-        })
-        .collect();
-    queued.sort_by_key(|message| message.due_at);
-    queued
-}
-
-/// Sorts executions, newest first. The service sorts them by id, a text, in which 10 comes before
-/// 2.
-fn past_executions(executions: Vec<Execution>) -> Vec<PastExecution> {
-    let mut past: Vec<PastExecution> = executions
-        .into_iter()
-        .map(|execution| PastExecution {
-            execution: execution.execution_id,
-            status: execution.status.to_string(),
-            started_at: execution.started_at,
-            completed_at: execution.completed_at,
-            rewound: execution.rewound,
-        })
-        .collect();
-    past.sort_by_key(|past| Reverse(past.execution));
-    past
-}
-
-fn undelivered(intent: OutboxIntent) -> Outgoing {
-    let dead_letter = MessageName::Intent {
-        instance: intent.instance_id,
-        key: intent.idempotency_key,
-    };
-    Outgoing {
-        // The creation time of a dead letter is `NEVER`.
-        dead_letter: (intent.created_at >= NEVER).then(|| dead_letter.to_string()),
-        target: intent.target_instance_id,
-        messages: intent
-            .items
-            .len()
-            .max(usize::from(intent.payload.is_some())),
-        created_at: intent.created_at,
-        attempts: intent.attempt_count,
-    }
-}
-
-fn session_lock(session: Session) -> SessionLock {
-    SessionLock {
-        session: session.session_id,
-        owner: session.owner_id,
-        locked_until: session.locked_until,
-    }
 }
 
 /// Shows who changed an instance, and when.
@@ -244,18 +67,18 @@ impl fmt::Display for Recorded<'_> {
 impl fmt::Display for Detail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.state(f)?;
-        for group in self.waits.chunk_by(Wait::is_like) {
+        for group in self.of.waits.chunk_by(are_alike) {
             match group {
                 [first, rest @ ..] if rest.len() >= ALIKE => {
-                    writeln!(f, "waits for: {first}, and {} more", rest.len())?;
+                    writeln!(f, "waits for: {}, and {} more", Shown(first), rest.len())?;
                 }
                 group => {
                     let mut group = group.iter();
-                    group.try_for_each(|wait| writeln!(f, "waits for: {wait}"))?;
+                    group.try_for_each(|wait| writeln!(f, "waits for: {}", Shown(wait)))?;
                 }
             }
         }
-        for message in &self.messages {
+        for message in &self.of.messages {
             write!(
                 f,
                 "message: {}, {}",
@@ -264,7 +87,7 @@ impl fmt::Display for Detail {
             )?;
             fetched(f, message.attempts)?;
         }
-        let (activities, now) = (&*self.activities, self.now);
+        let (activities, now) = (&*self.of.activities, self.now);
         Lines { activities, now }.fmt(f)?;
         self.owned_documents(f)
     }
@@ -272,7 +95,7 @@ impl fmt::Display for Detail {
 
 impl Detail {
     fn past_executions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for earlier in self.executions.iter().take(SHOWN_EXECUTIONS) {
+        for earlier in self.of.executions.iter().take(SHOWN_EXECUTIONS) {
             write!(
                 f,
                 "earlier execution {}: {} since {}",
@@ -283,14 +106,14 @@ impl Detail {
                 None => writeln!(f)?,
             }
         }
-        match self.executions.len().saturating_sub(SHOWN_EXECUTIONS) {
+        match self.of.executions.len().saturating_sub(SHOWN_EXECUTIONS) {
             0 => Ok(()),
             more => writeln!(f, "and {more} earlier executions (--json lists all)"),
         }
     }
 
     fn owned_documents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for outgoing in &self.outgoing {
+        for outgoing in &self.of.outgoing {
             let state = match &outgoing.dead_letter {
                 Some(name) => format!("dead letter {name}"),
                 None => format!(
@@ -306,7 +129,7 @@ impl Detail {
             )?;
             fetched(f, outgoing.attempts)?;
         }
-        for session in &self.sessions {
+        for session in &self.of.sessions {
             writeln!(
                 f,
                 "session: {} of {}",
@@ -314,11 +137,11 @@ impl Detail {
                 short(&session.owner, 60)
             )?;
         }
-        for (name, value) in &self.row.attributes {
+        for (name, value) in &self.of.instance.attributes {
             let value = serde_json::to_string(value).unwrap_or_default();
             writeln!(f, "attribute: {} = {value}", short(name, 60))?;
         }
-        for value in &self.values {
+        for value in &self.of.values {
             writeln!(
                 f,
                 "value: {} = {}",
@@ -331,7 +154,7 @@ impl Detail {
 
     /// Writes why the instance is held.
     fn held(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(held) = &self.row.held else {
+        let Some(held) = &self.of.instance.held else {
             return Ok(());
         };
         let event = held
@@ -347,7 +170,7 @@ impl Detail {
     }
 
     fn state(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let row = &self.row;
+        let row = &self.of.instance;
         writeln!(f, "instance:      {}", short(&row.id, 200))?;
         let version = row.version.as_deref().unwrap_or("-");
         writeln!(
@@ -369,19 +192,20 @@ impl Detail {
             writeln!(f, "paused:        by {} at {}", paused.by, paused.at)?;
         }
         self.held(f)?;
-        match self.locked_until {
+        match self.of.locked_until {
             Some(until) => writeln!(f, "lock:          for {}", span(until.since(self.now)))?,
             None => writeln!(f, "lock:          none")?,
         }
-        writeln!(f, "slot:          {}", self.slot)?;
+        writeln!(f, "slot:          {}", self.of.slot)?;
         if let Some(charge) = row.request_units {
             writeln!(f, "charge:        {charge} RU, without the last commit")?;
         }
-        if let Some(action) = &self.origin {
+        if let Some(action) = &self.of.origin {
             writeln!(f, "origin:        {}", Recorded(action))?;
         }
+        let output = self.of.output.as_ref().map(ToString::to_string);
         for (label, text) in [
-            ("input:        ", &self.input),
+            ("input:        ", &self.of.input),
             ("custom status:", &row.custom_status),
             (
                 if row.status == Status::Failed {
@@ -389,7 +213,7 @@ impl Detail {
                 } else {
                     "output:       "
                 },
-                &self.output,
+                &output,
             ),
         ] {
             if let Some(text) = text {

@@ -3,16 +3,14 @@
 pub(crate) mod attribute_filter;
 pub(crate) mod detail;
 pub(crate) mod history;
-#[cfg(feature = "dashboard")]
-pub(crate) mod overview;
 mod page;
 mod queued_activities;
+mod row;
 mod standstill;
-mod state;
 pub(crate) mod tree;
-mod values;
 pub(crate) mod waits;
 
 #[cfg(feature = "dashboard")]
 pub(crate) use page::Page;
-pub(crate) use page::{ListFilter, RUNNING, Row, UnindexedFilter, list, list_all, list_with_waits};
+pub(crate) use page::{RUNNING, list, list_all, list_with_waits};
+pub(crate) use row::Row;

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
+use cdb_provider::observe::{DueSlot, Queues, Waiting};
 use cdb_work::WorkCounts;
 use futures::try_join;
 use serde::Serialize;
 
-use super::lengths::{self, Queues, Waiting};
+use super::limited_keys::Keys;
+use super::running;
 use crate::container::Holdings;
 use crate::exit::Failure;
 use crate::model::messages::{List, MessageSource, Source, Step};
@@ -73,7 +75,7 @@ pub(crate) struct Feed {
 pub(crate) async fn read(holdings: &Holdings) -> Result<Backlog, Failure> {
     let orchestrations = async {
         match &holdings.orchestrations {
-            Some(found) => Box::pin(lengths::read(found)).await.map(Some),
+            Some(found) => Ok(Some(found.provider.observe().queues().await?)),
             None => Ok(None),
         }
     };
@@ -190,15 +192,30 @@ impl fmt::Display for Backlog {
         f.write_str(&table(&["QUEUE", "COUNT", "OLDEST"], &self.rows()))?;
         let queues = self.orchestrations.iter();
         for (queues, busy) in queues.flat_map(|of| of.busy.iter().map(move |busy| (of, busy))) {
-            writeln!(f, "{}", busy.described(queues.now))?;
+            writeln!(f, "{}", running::described(busy, queues.now))?;
         }
         let limited = self
             .orchestrations
             .iter()
             .filter_map(|of| of.limited.as_ref());
         for limited in limited {
-            limited.fmt(f)?;
+            Keys(limited).fmt(f)?;
         }
         Ok(())
     }
+}
+
+/// Formats slots as a table.
+pub(crate) fn slot_table(slots: &[DueSlot]) -> String {
+    if slots.is_empty() {
+        return "no slot has messages due\n".to_owned();
+    }
+    let rows = slots.iter().map(|slot| {
+        vec![
+            slot.number.to_string(),
+            slot.due.to_string(),
+            span(slot.oldest),
+        ]
+    });
+    table(&["SLOT", "DUE", "OLDEST"], &rows.collect::<Vec<_>>())
 }

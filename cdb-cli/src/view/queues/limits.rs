@@ -2,18 +2,17 @@
 
 use std::fmt;
 
-use cdb_model::Timestamp;
-use cdb_provider::documents::{OperatorAction, Priority, Rule, Selector};
+use cdb_provider::documents::{Priority, Rule, Selector};
+use cdb_provider::observe::{KeysInUse, LimitsInUse};
 use serde::Serialize;
 
-use super::limited_keys::{self, LimitedKeys};
+use super::limited_keys::Keys;
 use crate::container::Orchestrations;
 use crate::exit::Failure;
 use crate::output::{short, span, table};
 
 /// The limits of a container.
 #[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub(crate) struct LimitList {
     /// What a dry run would have done.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -21,38 +20,16 @@ pub(crate) struct LimitList {
     /// What the limit was, and what it is, in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    pub limits: Vec<Rule>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub changed: Option<OperatorAction>,
-    /// The limits that select no activity, as far as is known.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub without_activities: Vec<Selector>,
     #[serde(flatten)]
-    pub keys: LimitedKeys,
-    pub now: Timestamp,
+    pub in_use: LimitsInUse,
 }
 
 /// Reads the limits, and the keys that they limit at present.
 pub(crate) async fn read(orchestrations: &Orchestrations) -> Result<LimitList, Failure> {
-    let limits = orchestrations.provider.limits().await?;
-    let keys = match &limits {
-        Some(limits) => limited_keys::read(orchestrations, limits).await?,
-        None => None,
-    };
-    let without_activities = match &limits {
-        Some(limits) => limited_keys::without_activities(orchestrations, limits).await?,
-        None => Vec::new(),
-    };
-    let without_activities = without_activities.into_iter().map(|rule| rule.select);
-    let changed = limits.as_ref().map(|limits| limits.changed.clone());
     Ok(LimitList {
-        without_activities: without_activities.collect(),
         would: None,
         change: None,
-        limits: limits.map_or_else(Vec::new, |limits| limits.rules),
-        changed,
-        keys: keys.unwrap_or_default(),
-        now: orchestrations.container.now(),
+        in_use: orchestrations.provider.observe().limits().await?,
     })
 }
 
@@ -109,14 +86,12 @@ fn values(rule: &Rule) -> [(&'static str, String); 4] {
 
 impl LimitList {
     /// Returns the limits as a change would leave them.
-    pub(crate) fn planned(self, would: &'static str, limits: Vec<Rule>) -> Self {
-        Self {
-            would: Some(would),
-            limits,
-            keys: LimitedKeys::default(),
-            without_activities: Vec::new(),
-            ..self
-        }
+    pub(crate) fn planned(mut self, would: &'static str, limits: Vec<Rule>) -> Self {
+        self.would = Some(would);
+        self.in_use.rules = limits;
+        self.in_use.keys = KeysInUse::default();
+        self.in_use.without_activities.clear();
+        self
     }
 }
 
@@ -128,10 +103,18 @@ impl fmt::Display for LimitList {
             (None, Some(change)) => writeln!(f, "changed {change}")?,
             (None, None) => {}
         }
-        if self.limits.is_empty() {
+        let LimitsInUse {
+            rules,
+            changed,
+            without_activities,
+            keys,
+            now,
+            ..
+        } = &self.in_use;
+        if rules.is_empty() {
             return writeln!(f, "no limits");
         }
-        let rows = self.limits.iter().map(|rule| {
+        let rows = rules.iter().map(|rule| {
             let mut row = vec![short(&rule.select.to_string(), 80)];
             row.extend(values(rule).map(|(_, value)| value));
             row
@@ -139,17 +122,17 @@ impl fmt::Display for LimitList {
         let rows: Vec<_> = rows.collect();
         let head = ["ACTIVITIES", "RUNNING", "PER SECOND", "WEIGHT", "PRIORITY"];
         f.write_str(&table(&head, &rows))?;
-        if let Some(changed) = &self.changed {
-            let age = span(self.now.since(changed.at));
+        if let Some(changed) = changed {
+            let age = span(now.since(changed.at));
             writeln!(
                 f,
                 "last change: {} by {}, {age} ago",
                 changed.what, changed.by
             )?;
         }
-        if !self.without_activities.is_empty() {
-            writeln!(f, "{}", no_activities(&self.without_activities))?;
+        if !without_activities.is_empty() {
+            writeln!(f, "{}", no_activities(without_activities))?;
         }
-        self.keys.fmt(f)
+        Keys(keys).fmt(f)
     }
 }

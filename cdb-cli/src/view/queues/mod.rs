@@ -1,9 +1,8 @@
 //! The queues, the runtimes that share them, and the limits that hold their activities back.
 
 pub(crate) mod backlog;
-pub(crate) mod lengths;
 pub(crate) mod limited_keys;
 pub(crate) mod limits;
 pub(crate) mod members;
-mod running;
+pub(crate) mod running;
 pub(crate) mod unstarted;

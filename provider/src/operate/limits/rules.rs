@@ -16,9 +16,11 @@ use crate::stored::schema::{self, Uses};
 const MAX_ATTEMPTS: u32 = 10;
 
 /// Reads the rules. Returns `None` for a container that never had any.
-pub(crate) async fn read(container: &ContainerClient<Durable>) -> Result<Option<Stored<Limits>>> {
+pub(crate) async fn read(
+    container: &ContainerClient<Durable>,
+) -> cdb_client::Result<Option<Stored<Limits>>> {
     let key = LimitsKey::new(LIMITS_PARTITION);
-    Ok(container.latest_committed().read(&key).await?)
+    container.latest_committed().read(&key).await
 }
 
 /// Sets the rule of a selector, in place of an earlier one.

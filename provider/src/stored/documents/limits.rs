@@ -53,13 +53,13 @@ pub struct Limits {
 
 impl Limits {
     /// Returns the rule that limits what runs or starts of a key.
-    pub fn cap(&self, key: &str) -> Option<&Rule> {
+    pub(crate) fn cap(&self, key: &str) -> Option<&Rule> {
         let mut rules = self.rules.iter();
         rules.find(|rule| rule.is_cap() && rule.select.has_key(key))
     }
 
     /// Returns the keys whose limits an activity keeps to, each with its rule.
-    pub fn caps_of(&self, activity: &WorkerItem) -> Vec<(&Rule, String)> {
+    pub(crate) fn caps_of(&self, activity: &WorkerItem) -> Vec<(&Rule, String)> {
         let labels = activity.all_labels();
         let selecting = self.rules.iter();
         let selecting = selecting.filter_map(|rule| Some((rule, rule.select.key_of(&labels)?)));
@@ -214,12 +214,12 @@ impl Rule {
     }
 
     /// Returns whether the rule selects an activity.
-    pub fn selects(&self, activity: &WorkerItem) -> bool {
+    pub(crate) fn selects(&self, activity: &WorkerItem) -> bool {
         self.select.key_of(&activity.all_labels()).is_some()
     }
 
     /// Returns whether the rule selects the activities with a key, `activity=SendSms,tenant=ada`.
-    pub fn is_of(&self, key: &str) -> bool {
+    pub(crate) fn is_of(&self, key: &str) -> bool {
         self.select.has_key(key)
     }
 

@@ -1,18 +1,19 @@
 //! The instances in numbers: by state, and those that ended over time.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use cdb_client::ContainerClient;
+use cdb_client::Result;
+use cdb_model::Timestamp;
 use cdb_model::query::Filter;
-use cdb_model::{Query, Timestamp};
-use cdb_provider::documents::{Durable, Instance, Status};
 use futures::{StreamExt as _, TryStreamExt as _, stream, try_join};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Failure;
-use crate::view::instances::RUNNING;
+use super::super::sample::Container;
+use crate::operate::metrics::count;
+use crate::stored::documents::{Instance, Status};
+use crate::timing::{RECOUNT, SETTLED};
 
 /// The number of bars of the chart.
 const BUCKETS: u64 = 24;
@@ -20,55 +21,62 @@ const BUCKETS: u64 = 24;
 /// The number of buckets that are counted at the same time.
 const CONCURRENT: usize = 4;
 
-/// The shortest time after which all ended instances are counted again. The charge of that count
-/// grows with their number, so each instance adds a millisecond.
-const RECOUNT: Duration = Duration::from_secs(600);
-
-/// The age at which a bucket is kept: a commit can be stored a little after the time that it states.
-const SETTLED: Duration = Duration::from_secs(60);
-
-/// The span of time that the chart covers.
+/// The span of time of an [`Overview`], in 24 parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum Window {
+pub enum Window {
+    /// The last hour.
     #[default]
     Hour,
+    /// The last day.
     Day,
+    /// The last week.
     Week,
 }
 
 /// The instances in numbers. Sub-orchestrations count too.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Overview {
+#[non_exhaustive]
+pub struct Overview {
+    /// The instances that run.
     pub running: u64,
+    /// Those that ended with a result.
     pub completed: u64,
+    /// Those that ended with an error.
     pub failed: u64,
+    /// The span of time of `ended`.
     pub window: Window,
-    /// The ended instances of the window, oldest first. The last bucket is not over.
-    pub ended: Vec<Bucket>,
+    /// The ended instances of each part of the window, oldest first. The last part is not over.
+    pub ended: Vec<EndedCount>,
+    /// The length of a part in milliseconds.
     pub bucket_ms: u64,
+    /// The service's time of the answer.
     pub now: Timestamp,
 }
 
 /// The instances that ended in a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Bucket {
+#[non_exhaustive]
+pub struct EndedCount {
+    /// The start of the span.
     pub from: Timestamp,
+    /// Those that ended with a result.
     pub completed: u64,
+    /// Those that ended with an error.
     pub failed: u64,
 }
 
-/// The counts of the past, so that a refresh counts only what is new.
+/// The counts of the past, which a program keeps between overviews, so that a refresh counts only what is new.
 #[derive(Debug, Default)]
-pub(crate) struct PastCounts {
+pub struct PastCounts {
     /// The buckets by length and start.
-    buckets: Mutex<BTreeMap<(u64, Timestamp), Bucket>>,
+    buckets: Mutex<BTreeMap<(u64, Timestamp), EndedCount>>,
     /// The instances that had ended at a time.
-    ended: Mutex<Option<Bucket>>,
+    ended: Mutex<Option<EndedCount>>,
 }
 
-impl Bucket {
+impl EndedCount {
     /// Returns the time for which the count of all ended instances is used.
     fn lifetime(&self) -> Duration {
         RECOUNT + Duration::from_millis(self.completed + self.failed)
@@ -88,14 +96,14 @@ impl Window {
 }
 
 impl PastCounts {
-    fn get(&self, length: u64, from: Timestamp) -> Option<Bucket> {
-        let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+    fn get(&self, length: u64, from: Timestamp) -> Option<EndedCount> {
+        let buckets = self.buckets.lock();
         buckets.get(&(length, from)).copied()
     }
 
     /// Keeps a bucket, and removes those of its length that are older than the window.
-    fn keep(&self, length: u64, bucket: Bucket) {
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+    fn keep(&self, length: u64, bucket: EndedCount) {
+        let mut buckets = self.buckets.lock();
         let oldest = bucket.from - Duration::from_millis(length * BUCKETS);
         buckets.retain(|(of, from), _| *of != length || *from >= oldest);
         buckets.insert((length, bucket.from), bucket);
@@ -103,23 +111,20 @@ impl PastCounts {
 
     /// Returns the instances that have ended: those of the last full count, and those since then.
     /// A deleted instance is in the number until the next full count.
-    async fn all_ended(
-        &self,
-        container: &ContainerClient<Durable>,
-    ) -> Result<Bucket, cdb_client::Error> {
+    async fn all_ended(&self, container: &Container) -> Result<EndedCount> {
         let now = container.now();
-        let known = *self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *self.ended.lock();
         let known = known.filter(|known| now.since(known.from) < known.lifetime());
         let known = if let Some(known) = known {
             known
         } else {
             let from = now - SETTLED;
             let counted = bucket(container, from, Instance::COMPLETED_AT.lt(from)).await?;
-            *self.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
+            *self.ended.lock() = Some(counted);
             counted
         };
         let new = bucket(container, known.from, Instance::COMPLETED_AT.ge(known.from)).await?;
-        Ok(Bucket {
+        Ok(EndedCount {
             from: known.from,
             completed: known.completed + new.completed,
             failed: known.failed + new.failed,
@@ -128,14 +133,17 @@ impl PastCounts {
 }
 
 /// Counts the instances. Each count reads the index of every physical partition.
-pub(crate) async fn read(
-    container: &ContainerClient<Durable>,
+pub(in super::super) async fn read(
+    container: &Container,
     window: Window,
     past: &PastCounts,
-) -> Result<Overview, Failure> {
+) -> Result<Overview> {
     let now = container.now();
     let (running, all, ended) = try_join!(
-        count(container, Instance::STATUS.is_in(RUNNING)),
+        count(
+            container,
+            Instance::STATUS.is_in([Status::Running, Status::ContinuedAsNew])
+        ),
         past.all_ended(container),
         ended(container, window, past),
     )?;
@@ -150,22 +158,12 @@ pub(crate) async fn read(
     })
 }
 
-async fn count(
-    container: &ContainerClient<Durable>,
-    filter: Filter<Instance>,
-) -> Result<u64, cdb_client::Error> {
-    let query = Query::<Instance>::across_partitions().filter(filter);
-    // One count per physical partition.
-    let counts = container.query(query.count()).all().await?;
-    Ok(counts.into_iter().sum())
-}
-
-/// Counts the instances that ended in each bucket. Buckets begin at multiples of their length.
+/// Counts the instances that ended in each bucket. EndedCounts begin at multiples of their length.
 async fn ended(
-    container: &ContainerClient<Durable>,
+    container: &Container,
     window: Window,
     past: &PastCounts,
-) -> Result<Vec<Bucket>, cdb_client::Error> {
+) -> Result<Vec<EndedCount>> {
     let (length, now) = (window.bucket_millis(), container.now());
     let newest = now.as_millis() / length;
     let starts = (newest.saturating_sub(BUCKETS - 1)..=newest)
@@ -190,13 +188,13 @@ async fn ended(
 
 /// Counts the instances that ended in a span of time.
 async fn bucket(
-    container: &ContainerClient<Durable>,
+    container: &Container,
     from: Timestamp,
     time: Filter<Instance>,
-) -> Result<Bucket, cdb_client::Error> {
+) -> Result<EndedCount> {
     let of = |status| count(container, time.clone() & Instance::STATUS.eq(status));
     let (completed, failed) = try_join!(of(Status::Completed), of(Status::Failed))?;
-    Ok(Bucket {
+    Ok(EndedCount {
         from,
         completed,
         failed,
@@ -210,7 +208,7 @@ mod tests {
     #[test]
     fn only_the_buckets_of_one_window_are_kept() {
         let (past, length) = (PastCounts::default(), Window::Hour.bucket_millis());
-        let bucket = |number: u64| Bucket {
+        let bucket = |number: u64| EndedCount {
             from: Timestamp::from_millis(number * length),
             completed: number,
             failed: 0,
@@ -221,6 +219,6 @@ mod tests {
         past.keep(Window::Week.bucket_millis(), bucket(1));
         assert_eq!(past.get(length, bucket(199).from), Some(bucket(199)));
         assert_eq!(past.get(length, bucket(174).from), None);
-        assert_eq!(past.buckets.lock().unwrap().len(), 26);
+        assert_eq!(past.buckets.lock().len(), 26);
     }
 }
