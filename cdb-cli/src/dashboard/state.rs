@@ -42,14 +42,14 @@ impl Dashboard {
     pub(super) fn views(&self) -> Vec<&'static str> {
         let holds = &self.holdings;
         let (runs, messages) = (holds.orchestrations.is_some(), &holds.messages);
-        let partitions = messages.holds(Source::Partitions);
+        let partitions = messages.of(Source::Partitions).is_some();
         let views = [
             ("overview", runs),
             ("instances", runs),
             ("queues", true),
             ("outbox", runs || partitions),
             ("inbox", partitions),
-            ("work", messages.holds(Source::Work)),
+            ("work", messages.of(Source::Work).is_some()),
             ("change-feed", holds.feeds.is_some()),
             ("deadletters", runs || partitions),
         ];

@@ -76,7 +76,7 @@ impl Holder {
     fn change_rule(&mut self, now: Time) -> Option<(Sent, Request)> {
         let line = self.line().filter(|line| line.rule < self.rule.version)?;
         let tat = self.rule.interval.map(|_| micros(now));
-        let patch = change_rule(line, &self.rule, tat);
+        let patch = change_rule(&line, &self.rule, tat);
         Some((Sent::Idempotent, Request::Patch(patch)))
     }
 
