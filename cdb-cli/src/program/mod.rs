@@ -329,7 +329,8 @@ mod tests {
             ("tools/call", model),
         ];
         let (client, server) = duplex(1 << 20);
-        let serving = program.serve_tools(false, Vec::new(), "shop", split(server));
+        let (input, output) = split(server);
+        let serving = program.serve_tools(false, Vec::new(), "shop", input, output);
         let (ended, results) = tokio::join!(serving, ask(client, &requests));
         assert_eq!(ended.expect("it ends"), Exit::Ok);
         let schema = |name: &str| {
@@ -392,7 +393,8 @@ mod tests {
             names.push(tool.name.to_string());
         }
         let (client, server) = duplex(1 << 20);
-        let serving = program.serve_tools(true, Vec::new(), "shop", split(server));
+        let (input, output) = split(server);
+        let serving = program.serve_tools(true, Vec::new(), "shop", input, output);
         let (_, results) = tokio::join!(serving, ask(client, &requests));
         assert!(names.len() > 25, "{names:?}");
         for (name, result) in names.iter().zip(&results[1..]) {
