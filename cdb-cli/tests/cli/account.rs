@@ -431,6 +431,6 @@ async fn the_command_asks_single_questions_and_fails_for_required_ones_alone() {
     let alone = ask("doctor --question clock").await;
     alone.complains("--account");
     let json = ask("doctor --account --question clock --json").await;
-    json.prints(r#""name":"clock""#);
-    json.prints(r#""requestUnits":"#);
+    json.prints(r#""name": "clock""#);
+    json.prints(r#""requestUnits": "#);
 }
