@@ -12,6 +12,7 @@ macro_rules! chapters {
 chapters! {
     Readme: "../README.md",
     Start: "../docs/guide/start.md",
+    Containers: "../docs/guide/containers.md",
     OwnDocument: "../docs/guide/own-document.md",
     PartitionKeys: "../docs/partition-keys.md",
     Evolution: "../docs/evolution.md",
