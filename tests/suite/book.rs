@@ -75,6 +75,40 @@ fn every_page_with_rust_is_compiled() {
     refuse(&missing, "list the page in tests/docs.rs");
 }
 
+/// Pages whose includes are not yet replaced, with the reason.
+const WITH_INCLUDES: [(&str, &str); 1] =
+    [("docs/cli.md", "its answers are rewritten with its commands")];
+
+/// The host of the repository shows pages as they are: with hidden lines, and without what they
+/// include.
+#[test]
+fn pages_read_well_without_a_renderer() {
+    let mut found = Vec::new();
+    for (page, text) in pages() {
+        let may_include = WITH_INCLUDES.iter().any(|(known, _)| *known == page);
+        let mut block = None;
+        for (at, line) in text.lines().enumerate() {
+            if let Some(flags) = line.strip_prefix("```") {
+                block = match block {
+                    None => Some(flags),
+                    Some(_) => None,
+                };
+                continue;
+            }
+            let is_rust = block.is_some_and(|flags: &str| flags.starts_with("rust"));
+            let is_hidden = is_rust && (line == "#" || line.starts_with("# "));
+            let includes = line.contains("{{#include") || line.contains(concat!("include", "!("));
+            if is_hidden || (includes && !may_include) {
+                found.push(format!("{page}:{}: {line}", at + 1));
+            }
+        }
+    }
+    refuse(
+        &found,
+        "write a whole program, or a function with its parameters",
+    );
+}
+
 #[test]
 fn llms_txt_lists_every_page_with_the_question_that_it_answers() {
     let docs = root().join("docs");
