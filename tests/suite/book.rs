@@ -114,7 +114,16 @@ fn llms_txt_lists_every_page_with_the_question_that_it_answers() {
     let docs = root().join("docs");
     let read = |path: &str| std::fs::read_to_string(docs.join(path)).expect("a page can be read");
     let contents = read("SUMMARY.md");
-    let text = llms::llms(&contents, read);
+    let text = llms::llms(&contents, "docs/", read);
+    let file = root().join("llms.txt");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&file, &text).expect("the list can be written");
+    }
+    let stored = std::fs::read_to_string(&file).expect("the list can be read");
+    assert_eq!(
+        stored, text,
+        "run the test with UPDATE_EXPECT=1, which writes llms.txt"
+    );
     let (head, sections) = text.split_once("\n## ").expect("sections");
     assert!(
         head.starts_with("# cdb\n\n> Documents and durable execution"),
@@ -127,7 +136,7 @@ fn llms_txt_lists_every_page_with_the_question_that_it_answers() {
         .collect();
     assert_eq!(listed.len() + 1, pages.len());
     for (title, path) in &pages[1..] {
-        let entry = format!("- [{title}]({path}): ");
+        let entry = format!("- [{title}](docs/{path}): ");
         let line = listed.iter().find(|line| line.starts_with(&entry));
         let question = line.unwrap_or_else(|| panic!("{entry}"));
         assert!(
