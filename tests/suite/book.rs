@@ -120,10 +120,8 @@ fn llms_txt_lists_every_page_with_the_question_that_it_answers() {
         std::fs::write(&file, &text).expect("the list can be written");
     }
     let stored = std::fs::read_to_string(&file).expect("the list can be read");
-    assert_eq!(
-        stored, text,
-        "run the test with UPDATE_EXPECT=1, which writes llms.txt"
-    );
+    let cure = "run the test with UPDATE_EXPECT=1, which writes llms.txt";
+    assert!(stored == text, "{cure}");
     let (head, sections) = text.split_once("\n## ").expect("sections");
     assert!(
         head.starts_with("# cdb\n\n> Documents and durable execution"),
