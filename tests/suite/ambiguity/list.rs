@@ -72,9 +72,7 @@ fn every_provider_file_that_writes_is_listed() {
 #[test]
 fn every_test_that_the_docs_name_exists() {
     let pages = ["docs/reliability.md", "tests/suite/ambiguity/writes.md"];
-    let list: String = pages
-        .map(|page| read(&root().join(page)))
-        .concat();
+    let list: String = pages.map(|page| read(&root().join(page))).concat();
     let mut files = Vec::new();
     for folder in ["tests", "cdb-coordination/tests"] {
         sources(&root().join(folder), &mut files);
