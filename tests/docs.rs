@@ -12,8 +12,8 @@ macro_rules! chapters {
 chapters! {
     Readme: "../README.md",
     Start: "../docs/guide/start.md",
+    Containers: "../docs/guide/containers.md",
     OwnDocument: "../docs/guide/own-document.md",
-    PartitionKeys: "../docs/partition-keys.md",
     Evolution: "../docs/evolution.md",
     TransactionalActivities: "../docs/transactional-activities.md",
     SearchAttributes: "../docs/search-attributes.md",

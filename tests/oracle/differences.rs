@@ -1,6 +1,6 @@
 //! The known differences, each with the emulator that is right and the source. A difference without
 //! an entry fails the test, and so does an entry that a whole run never needs.
-//! docs/comparisons.md lists them for users.
+//! differences.md lists them for users.
 
 use std::fmt;
 

@@ -1,10 +1,12 @@
 //! `llms.txt`: the pages of the book for programs that read it, in the form of llmstxt.org. A page's
-//! title and section come from the table of contents, its note is the question that it answers.
+//! title and section come from the table of contents, its note is the question that it answers. One
+//! is beside the pages of the book, one at the root of the repository.
 
 use std::fmt::Write as _;
 
-/// Makes the file out of the table of contents; `page` returns the text of a page by its path.
-pub(crate) fn llms(contents: &str, page: impl Fn(&str) -> String) -> String {
+/// Makes the file out of the table of contents; `folder` is the path from the file to the pages, and
+/// `page` returns the text of a page by its path.
+pub(crate) fn llms(contents: &str, folder: &str, page: impl Fn(&str) -> String) -> String {
     let mut text = String::new();
     for line in contents.lines() {
         if let Some(section) = line
@@ -25,7 +27,7 @@ pub(crate) fn llms(contents: &str, page: impl Fn(&str) -> String) -> String {
             continue;
         }
         let question = question(&words);
-        writeln!(text, "- [{title}]({path}): {question}").expect("a string takes all text");
+        writeln!(text, "- [{title}]({folder}{path}): {question}").expect("a string takes all text");
     }
     text
 }

@@ -42,6 +42,6 @@ fn build() -> Result<PathBuf> {
     }
     let contents = fs::read_to_string(docs.join("SUMMARY.md"))?;
     let page = |path: &str| fs::read_to_string(docs.join(path)).unwrap_or_default();
-    fs::write(folder.join("llms.txt"), llms::llms(&contents, page))?;
+    fs::write(folder.join("llms.txt"), llms::llms(&contents, "", page))?;
     Ok(folder)
 }

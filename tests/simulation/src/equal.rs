@@ -231,7 +231,7 @@ impl EqualClient {
     }
 
     /// Returns how many writes took place when their request arrived the second time. The caller may
-    /// have the answer of the first, which was refused (docs/lost-answers.md, "Not covered").
+    /// have the answer of the first, which was refused (docs/errors.md, "Not covered").
     fn late(&self, what: &str) -> u64 {
         let (place, round) = what.split_once(' ').unwrap_or((what, ""));
         let place = format!("\"place\":\"{place}\"");

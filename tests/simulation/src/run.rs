@@ -307,7 +307,7 @@ async fn connect(outside: &CosmosClient, cluster: &Arc<Cluster>) -> Result<Calle
 }
 
 /// Returns the problem of an instance that is started again and again, unless a start of it arrived
-/// a second time, after the deletion of its life: duroxide ignores the next start (docs/lost-answers.md,
+/// a second time, after the deletion of its life: duroxide ignores the next start (docs/errors.md,
 /// "Not covered").
 fn without_late_starts(network: &Network, problem: &str) -> Option<String> {
     let name = problem.strip_suffix(" has not ended");
@@ -322,7 +322,7 @@ fn without_late_starts(network: &Network, problem: &str) -> Option<String> {
 }
 
 /// Returns a problem of an instance without what a creation explains that arrived a second time,
-/// after its document was deleted (docs/lost-answers.md, "Not covered").
+/// after its document was deleted (docs/errors.md, "Not covered").
 fn without_late_writes(network: &Network, problem: &str) -> Option<String> {
     let Some((instance, found)) = problem.split_once("`: ") else {
         return Some(problem.to_owned());

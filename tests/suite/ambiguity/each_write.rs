@@ -1,4 +1,4 @@
-//! The writes of the provider by name. Each loses its answer once: `docs/lost-answers.md` lists
+//! The writes of the provider by name. Each loses its answer once: `writes.md` lists
 //! them.
 
 use std::time::Duration;

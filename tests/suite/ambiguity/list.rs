@@ -1,4 +1,4 @@
-//! The list of writes in `docs/lost-answers.md` is complete, and the tests that the pages on reliability
+//! The list of writes in `writes.md` is complete, and the tests that the pages on reliability
 //! name exist.
 
 use std::path::Path;
@@ -41,7 +41,7 @@ fn sources(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
 
 #[test]
 fn every_provider_file_that_writes_is_listed() {
-    let list = read(&root().join("docs/lost-answers.md"));
+    let list = read(&root().join("tests/suite/ambiguity/writes.md"));
     let provider = root().join("provider/src");
     let mut files = Vec::new();
     sources(&provider, &mut files);
@@ -65,16 +65,14 @@ fn every_provider_file_that_writes_is_listed() {
         .collect();
     assert!(
         missing.is_empty(),
-        "add these files to docs/lost-answers.md: {missing:?}"
+        "add these files to tests/suite/ambiguity/writes.md: {missing:?}"
     );
 }
 
 #[test]
 fn every_test_that_the_docs_name_exists() {
-    let pages = ["reliability", "lost-answers"];
-    let list: String = pages
-        .map(|page| read(&root().join(format!("docs/{page}.md"))))
-        .concat();
+    let pages = ["docs/reliability.md", "tests/suite/ambiguity/writes.md"];
+    let list: String = pages.map(|page| read(&root().join(page))).concat();
     let mut files = Vec::new();
     for folder in ["tests", "cdb-coordination/tests"] {
         sources(&root().join(folder), &mut files);

@@ -71,7 +71,7 @@ async fn a_fan_out_to_hundreds_completes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes minutes; docs/lost-answers.md"]
+#[ignore = "takes minutes; docs/reliability.md"]
 async fn a_fan_out_to_five_thousand_completes() {
     a_fan_out_ends(5_000).await;
 }

@@ -55,7 +55,7 @@ async fn a_history_of_ten_thousand_events_is_read_back() {
 }
 
 #[tokio::test]
-#[ignore = "takes minutes; docs/lost-answers.md"]
+#[ignore = "takes minutes; docs/reliability.md"]
 async fn a_history_of_a_hundred_thousand_events_is_read_back() {
     a_history_comes_back(10, 10_000).await;
 }
@@ -108,7 +108,7 @@ async fn hundreds_of_events_are_all_received() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes minutes; docs/lost-answers.md"]
+#[ignore = "takes minutes; docs/reliability.md"]
 async fn five_thousand_events_are_all_received() {
     events_are_all_heard(5_000).await;
 }

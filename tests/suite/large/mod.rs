@@ -2,7 +2,7 @@
 //! behind.
 //!
 //! The sizes here are small, so that they fit into the normal run. The full sizes are ignored
-//! tests; docs/lost-answers.md has the command.
+//! tests; docs/reliability.md has the command.
 
 mod fan_out;
 mod long;
@@ -213,7 +213,7 @@ async fn a_value_larger_than_a_document_passes_every_step() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "takes minutes; docs/lost-answers.md"]
+#[ignore = "takes minutes; docs/reliability.md"]
 async fn a_value_of_sixteen_megabytes_passes_every_step() {
     a_value_goes_through_everything(16 * 1024 * 1024).await;
 }
@@ -293,7 +293,7 @@ async fn a_turn_with_hundreds_of_messages_commits_at_once() {
 }
 
 #[tokio::test]
-#[ignore = "takes a minute; docs/lost-answers.md"]
+#[ignore = "takes a minute; docs/reliability.md"]
 async fn a_turn_with_ten_thousand_messages_commits_at_once() {
     a_turn_commits_at_once(5_000).await;
 }

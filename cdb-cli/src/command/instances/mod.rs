@@ -90,7 +90,7 @@ enum InstancesCommand {
     Rewind(ChangeArgs<Rewind>),
     /// Start an instance that continues from an event of another one
     Fork(ForkInstance),
-    /// Raise an external event
+    /// Send an event to an instance. Without --queue, it is dropped unless the orchestration waits for it
     Raise(Raise),
     /// Delete instances with their sub-orchestrations, histories and queued work
     Delete(ChangeArgs<Delete>),
