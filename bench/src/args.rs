@@ -6,7 +6,7 @@ use crate::workload::{WORKLOADS, Workload};
 use cdb_bench_child::Peer;
 
 /// The text for an invalid command line.
-pub const USAGE: &str = "cargo bench-orch [command] [options]
+pub const USAGE: &str = "cargo xtask bench-orch [command] [options]
 
 commands
   table         all workloads for all providers (the default)

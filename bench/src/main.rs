@@ -1,8 +1,8 @@
 //! Measures requests, request units, bytes, time and memory per orchestration, for our provider and
 //! others. Each has a store and a process of its own, behind the same round trip.
 //!
-//! `cargo bench-orch` prints the tables of docs/performance.md and writes them there;
-//! `cargo bench-orch --help` explains the options.
+//! `cargo xtask bench-orch` prints the tables of docs/performance.md and writes them there;
+//! `cargo xtask bench-orch --help` explains the options.
 
 mod args;
 mod instructions;

@@ -21,7 +21,7 @@ pub fn build() -> Result<(), String> {
         let beside = program(Peer::Existing)?;
         let missing = || {
             format!(
-                "{} is not there; start with `cargo bench-orch`",
+                "{} is not there; start with `cargo xtask bench-orch`",
                 beside.display()
             )
         };

@@ -6,7 +6,7 @@
 //! approval, the reservations are released.
 //!
 //! `cargo demo`, or `cargo demo orders.json`. With `COSMOS_ENDPOINT` and `COSMOS_KEY` set it runs on
-//! that account instead. With `CDB_RECORD=folder` all calls are recorded there, for `cargo judge`.
+//! that account instead. With `CDB_RECORD=folder` all calls are recorded there, for `cargo xtask judge`.
 
 mod process;
 mod report;

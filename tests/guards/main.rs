@@ -1,4 +1,4 @@
-//! `cargo guards`: removes one guard at a time from a copy of the source, and searches for the fault.
+//! `cargo xtask guards`: removes one guard at a time from a copy of the source, and searches for the fault.
 //!
 //! A mechanism has a guard against what it could do wrong. If nothing finds the guard's removal, the guard is
 //! superfluous, or a judge is missing. Each search must find nothing in the source as it is. One build has nearly all
@@ -20,7 +20,7 @@ use mutant::{Mutant, Search};
 use site::{Found, Site};
 use weave::Woven;
 
-const BEGIN: &str = "<!-- cargo guards --docs -->\n";
+const BEGIN: &str = "<!-- cargo xtask guards --docs -->\n";
 const END: &str = "<!-- end -->\n";
 
 const SECONDS: u64 = 600;

@@ -1,6 +1,6 @@
-//! `cargo release-check`: checks everything that a release needs, up to a dry run of its upload.
+//! `cargo xtask release-check`: checks everything that a release needs, up to a dry run of its upload.
 //!
-//! `cargo release-check --gate` is for every commit. It builds only the packages that depend on no
+//! `cargo xtask release-check --gate` is for every commit. It builds only the packages that depend on no
 //! unpublished crate but each other, and names without failing what only a release fills in.
 
 mod metadata;

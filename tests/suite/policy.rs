@@ -40,7 +40,7 @@ fn the_example_s_checked_in_policy_is_its_model_s() {
     assert_eq!(
         file.trim_end(),
         model,
-        "regenerate it with `cargo shop-policy`"
+        "regenerate it with `cargo xtask shop-policy`"
     );
 }
 

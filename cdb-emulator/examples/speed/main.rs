@@ -1,7 +1,7 @@
 //! The benchmark of the emulator: request rates over HTTP, start time, and latencies at two sizes
 //! of a container.
 //!
-//! `cargo bench-emulator` prints the tables, `cargo bench-emulator --docs` also writes them into
+//! `cargo xtask bench-emulator` prints the tables, `cargo xtask bench-emulator --docs` also writes them into
 //! docs/performance.md. `--documents <n>` sets the number of documents instead of a million. The
 //! server is a process of its own.
 
@@ -101,7 +101,7 @@ const HEADING: &str = "## Emulator\n";
 
 fn tables(many: u64, memory: &Column, disk: &Column) -> Result<String, std::fmt::Error> {
     let mut text = format!(
-        "{HEADING}\n    cargo bench-emulator --docs\n\n\
+        "{HEADING}\n    cargo xtask bench-emulator --docs\n\n\
          Point operations over HTTP on loopback, signed, {CONNECTIONS} connections, documents of about 300 bytes with \
          two indexed paths and one composite; the client runs on the same cores. On disk a response waits until its \
          write is on the disk; concurrent writes share one wait.\n\n\

@@ -1,13 +1,13 @@
 //! Measures the guarantees of the work coordinator:
 //!
 //! ```text
-//! cargo measure-work order   # 1,000 streams of 100 messages, 8 processes, kills, pauses, 5 % faults, bad messages
-//! cargo measure-work order --streams 50 --messages 20 --kills 2 --pauses 1
-//! cargo measure-work flush   # requests of the strategies at 1,000 messages per second
-//! cargo measure-work latency   # time to claim and to complete, by strategy
-//! cargo measure-work throughput   # messages per second of 1, 2, 4 and 8 members
-//! cargo measure-work lease   # requests of idle members and time to take over, by lease time
-//! cargo measure-work partitions --count 1000   # the cost of idle partitions
+//! cargo xtask measure-work order   # 1,000 streams of 100 messages, 8 processes, kills, pauses, 5 % faults, bad messages
+//! cargo xtask measure-work order --streams 50 --messages 20 --kills 2 --pauses 1
+//! cargo xtask measure-work flush   # requests of the strategies at 1,000 messages per second
+//! cargo xtask measure-work latency   # time to claim and to complete, by strategy
+//! cargo xtask measure-work throughput   # messages per second of 1, 2, 4 and 8 members
+//! cargo xtask measure-work lease   # requests of idle members and time to take over, by lease time
+//! cargo xtask measure-work partitions --count 1000   # the cost of idle partitions
 //! ```
 //!
 //! The first command starts its processes with `worker`.

@@ -1,5 +1,5 @@
 //! Records what a duroxide runtime asks of a provider, and what it is told, so that a judge can
-//! compare the history with the promises afterwards: `cargo judge`, docs/testing.md.
+//! compare the history with the promises afterwards: `cargo xtask judge`, docs/testing.md.
 //!
 //! [`Recorded`] is a decorator of any provider. It must not know this crate's provider, and it
 //! changes no call. A [`Recorder`] also takes what happens outside of duroxide: handled messages,
@@ -28,7 +28,7 @@
 //! handled.end(Outcome::Ok);
 //!
 //! recorder.finish()?; // fails if a line could not be written
-//! // cargo judge <folder>/*.jsonl
+//! // cargo xtask judge <folder>/*.jsonl
 //! # let file = std::fs::read_dir(folder)?.next().expect("a file")?.path();
 //! # let text = std::fs::read_to_string(file)?;
 //! # std::fs::remove_dir_all(folder)?;

@@ -53,7 +53,7 @@ struct Args {
     /// Writes each row into docs/chaos.md as soon as it is known
     #[arg(long)]
     docs: bool,
-    /// Records the calls of all processes, for `cargo judge`, in a folder for each mix
+    /// Records the calls of all processes, for `cargo xtask judge`, in a folder for each mix
     #[arg(long, value_name = "DIR", conflicts_with_all = ["recovery", "pace"])]
     record: Option<PathBuf>,
     /// Measures only how long work stops when its runtime is killed

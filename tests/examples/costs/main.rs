@@ -1,6 +1,6 @@
 //! What each feature costs in requests and request units: the table of docs/costs.md.
 //!
-//! `cargo costs` measures on the embedded emulator, whose charges are a model of the service's;
+//! `cargo xtask costs` measures on the embedded emulator, whose charges are a model of the service's;
 //! with `COSMOS_ENDPOINT` and `COSMOS_KEY` set it measures on that account, and the charges are the
 //! service's own. Every row is a difference: with the feature and without it. Requests are the
 //! client's, metadata and repetitions included.

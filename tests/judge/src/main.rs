@@ -1,4 +1,4 @@
-//! `cargo judge FILES…`: judges recorded histories. Exits with 1 if a promise is broken, and with 2 if a
+//! `cargo xtask judge FILES…`: judges recorded histories. Exits with 1 if a promise is broken, and with 2 if a
 //! file cannot be read.
 
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use clap::Parser;
 
 /// Compares recorded histories with the promises of duroxide and of cdb
 #[derive(Debug, Parser)]
-#[command(name = "cargo judge")]
+#[command(name = "cargo xtask judge")]
 struct Args {
     /// The records of all processes of a run
     #[arg(required_unless_present = "rules")]

@@ -1,4 +1,4 @@
-//! `cargo test-clients`: runs the checks of Microsoft's JavaScript and Python clients against the
+//! `cargo xtask test-clients`: runs the checks of Microsoft's JavaScript and Python clients against the
 //! emulator and prints a table of client and area. `--docs` also writes the table into
 //! docs/comparisons.md. Arguments without `--` select clients by name.
 //!
@@ -13,7 +13,7 @@ use cdb_emulator::Emulator;
 use cdb_sdk_tests::source;
 use serde_json::Value;
 
-const BEGIN: &str = "<!-- cargo test-clients -- --docs -->\n";
+const BEGIN: &str = "<!-- cargo xtask test-clients -- --docs -->\n";
 const END: &str = "<!-- end -->\n";
 
 /// The result of a check.

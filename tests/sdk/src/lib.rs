@@ -1,5 +1,5 @@
 //! Microsoft's own clients against the emulator: the tests are in `tests/`, the checks of
-//! `cargo test-clients` in `clients/`. This library installs the clients.
+//! `cargo xtask test-clients` in `clients/`. This library installs the clients.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `cargo test-second-store`: the suites on the in-memory emulator of the Cosmos team.
+//! `cargo xtask test-second-store`: the suites on the in-memory emulator of the Cosmos team.
 //!
 //! It fails when a test fails that `differences.txt` does not declare, and when a declared one
 //! passes or is gone. `--docs` writes the table into docs/testing.md; names select suites. `--serve`
@@ -18,7 +18,7 @@ use outcome::{Outcome, Ran};
 use suite::{SUITES, Suite};
 
 const PAGE: &str = "docs/testing.md";
-const BEGIN: &str = "<!-- cargo test-second-store --docs -->\n";
+const BEGIN: &str = "<!-- cargo xtask test-second-store --docs -->\n";
 const END: &str = "<!-- end -->\n";
 
 #[tokio::main]

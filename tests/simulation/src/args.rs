@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Runs every seed in two processes, whose traces must be the same
     #[arg(long)]
     pub(crate) twice: bool,
-    /// Records the calls of each run in this folder, for `cargo judge`
+    /// Records the calls of each run in this folder, for `cargo xtask judge`
     #[arg(long, value_name = "DIR", conflicts_with = "twice")]
     pub(crate) record: Option<PathBuf>,
     /// Runs this seed alone, in this process, and prints what it found

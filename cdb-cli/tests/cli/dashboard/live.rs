@@ -66,7 +66,7 @@ async fn start(store: Arc<CosmosDBProvider>) -> Arc<Runtime> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a Chromium: cargo test-dashboard"]
+#[ignore = "needs a Chromium: cargo xtask test-dashboard"]
 async fn a_running_instance_moves_while_a_browser_shows_it() {
     let account = Account::start().await;
     let config = CosmosDBProviderConfig::default();

@@ -1,6 +1,6 @@
 //! `cdb dashboard`: the responses of its server, and the page in a browser.
 //!
-//! `cargo test-dashboard` runs the slow tests that need a Chromium.
+//! `cargo xtask test-dashboard` runs the slow tests that need a Chromium.
 
 mod access;
 #[path = "../../../../cdb-emulator/tests/service/browser.rs"]

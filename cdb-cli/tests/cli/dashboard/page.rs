@@ -69,7 +69,7 @@ async fn many(container: &ContainerClient<Durable>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a Chromium and half a minute: cargo test-dashboard"]
+#[ignore = "needs a Chromium and half a minute: cargo xtask test-dashboard"]
 async fn a_browser_shows_every_view_and_100_000_instances_within_150_ms() {
     let account = Account::start().await;
     let container = fill(&account).await;

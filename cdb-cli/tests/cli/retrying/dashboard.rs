@@ -83,7 +83,7 @@ async fn visit(account: &Account, views: &'static [(&str, &str, &str)]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a Chromium: cargo test-dashboard"]
+#[ignore = "needs a Chromium: cargo xtask test-dashboard"]
 async fn a_browser_shows_what_fails_in_each_kind_of_container() {
     let is_fixed = Arc::new(AtomicBool::new(false));
     let account = Account::empty().await;
