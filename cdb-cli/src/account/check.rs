@@ -11,9 +11,10 @@ use cdb_provider::documents::Durable;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
+use crate::account::answer::Failure;
 use crate::account::raw::{Raw, Reply};
 use crate::account::samples::{Checked, Sample, Searched};
-use crate::account::{Failure, Subject};
+use crate::account::subject::Subject;
 
 const DATABASE: &str = "cdb-account-check";
 /// A physical partition has at most 10,000 RU/s, so the container has two. Source:

@@ -5,7 +5,8 @@ use std::fmt;
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
-use super::{Answer, Probe};
+use super::answer::Answer;
+use super::question::Probe;
 
 /// The answers of a run.
 #[derive(Debug, Serialize)]

@@ -20,6 +20,7 @@ const LAYERS: [(&str, &[&str]); 8] = [
             "view",
             "container",
             "model",
+            "account",
             "connection",
             "output",
             "exit",

@@ -6,8 +6,7 @@ use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 use cdb_model::{Batch, Document as _, Patch};
 use serde_json::json;
 
-use super::Answered;
-use crate::account::Answer;
+use crate::account::answer::{Answer, Outcome};
 use crate::account::check::Check;
 use crate::account::raw::Raw;
 use crate::account::samples::{Checked, Sample, SampleKey};
@@ -15,7 +14,7 @@ use crate::account::samples::{Checked, Sample, SampleKey};
 /// The bytes around the text of a sample in a batch, and some reserve.
 const FRAME: usize = 1_024;
 
-pub(super) async fn full_batch(check: &Check) -> Answered {
+pub(super) async fn full_batch(check: &Check) -> Outcome {
     let container = check.container()?;
     let sample = |number: usize| Sample::new("batch", &format!("full-{number}"));
     let mut batch = Batch::<Checked>::new("batch");
@@ -42,7 +41,7 @@ pub(super) async fn full_batch(check: &Check) -> Answered {
 }
 
 /// Source: partial-document-update.md, "Conditional update": in a batch, too.
-pub(super) async fn false_condition(check: &Check) -> Answered {
+pub(super) async fn false_condition(check: &Check) -> Outcome {
     let container = check.container()?;
     let patched = Sample::new("batch", "patched");
     let beside = Sample::new("batch", "beside");
@@ -72,7 +71,7 @@ pub(super) async fn false_condition(check: &Check) -> Answered {
     })
 }
 
-pub(super) async fn read(check: &Check) -> Answered {
+pub(super) async fn read(check: &Check) -> Outcome {
     let container = check.container()?;
     let known = Sample::new("batch", "known");
     container.run(known.create()).await?;
@@ -99,7 +98,7 @@ pub(super) async fn read(check: &Check) -> Answered {
 }
 
 /// Source: concepts-limits.md, "Per-request limits": 2 MB.
-pub(super) async fn size(check: &Check) -> Answered {
+pub(super) async fn size(check: &Check) -> Outcome {
     let container = check.container()?;
     let half = |name: &str, bytes: usize| Sample {
         padding: "x".repeat(bytes),

@@ -10,8 +10,7 @@ use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
 use tokio::time::Instant;
 
-use super::Answered;
-use crate::account::Answer;
+use crate::account::answer::{Answer, Outcome};
 use crate::account::check::Check;
 use crate::account::samples::{Checked, Sample};
 
@@ -20,7 +19,7 @@ const MEASURED: u32 = 20;
 /// The orchestrations whose cost is measured.
 const HELLOS: u32 = 20;
 
-pub(super) async fn latencies(check: &Check) -> Answered {
+pub(super) async fn latencies(check: &Check) -> Outcome {
     let container = check.container()?;
     let sample = Sample::new("latency", "start");
     container.run(sample.create()).await?;
@@ -53,7 +52,7 @@ pub(super) async fn latencies(check: &Check) -> Answered {
 }
 
 /// Runs orchestrations with one activity each.
-pub(super) async fn hello(check: &Check) -> Answered {
+pub(super) async fn hello(check: &Check) -> Outcome {
     let config = CosmosDBProviderConfig::default();
     let store = Arc::new(CosmosDBProvider::on(check.durable()?, &config).await?);
     let activities = ActivityRegistry::builder()

@@ -6,18 +6,17 @@ use cdb_client::transport::http::Method;
 use cdb_client::write::RawTarget;
 use serde_json::{Map, Value};
 
-use super::Answered;
+use crate::account::answer::{Answer, Failure, Outcome};
 use crate::account::check::{Check, config};
 use crate::account::raw::Raw;
 use crate::account::samples::{After, Before};
-use crate::account::{Answer, Failure};
 
 /// What every write of a container changes.
 const OF_A_VERSION: [&str; 2] = ["_etag", "_ts"];
 /// What the extension of [`Before`] to [`After`] adds to.
 const EXTENDED: [&str; 2] = ["indexingPolicy", "defaultTtl"];
 
-pub(super) async fn index(check: &Check) -> Answered {
+pub(super) async fn index(check: &Check) -> Outcome {
     check.container()?;
     let progress = check.database.indexing_progress(&check.name).await?;
     Ok(match progress {
@@ -62,7 +61,7 @@ async fn definition<C: cdb_model::Container>(
 
 /// Compares the JSON strictly: other members are equal, and lists of the policy begin with the same
 /// entries. Source of the replaced definition: REST, "Replace a collection".
-pub(super) async fn extension(check: &Check) -> Answered {
+pub(super) async fn extension(check: &Check) -> Outcome {
     let extended = Extended::create(check, "extended").await?;
     let changed = changes(&extended.before, &extended.after);
     let name = extended.container.name();
@@ -111,7 +110,7 @@ fn changes(before: &Map<String, Value>, after: &Map<String, Value>) -> Result<us
 }
 
 /// Source: REST, "Common request headers": If-Match, "applicable only on PUT and DELETE".
-pub(super) async fn container_etag(check: &Check) -> Answered {
+pub(super) async fn container_etag(check: &Check) -> Outcome {
     let extended = Extended::create(check, "deleted").await?;
     let delete = |of: &Map<String, Value>| {
         let etag = of["_etag"].as_str().unwrap_or_default();

@@ -4,10 +4,9 @@
 use cdb_client::feed::{ChangeFeed, FeedStart};
 use cdb_model::Document as _;
 
-use super::Answered;
+use crate::account::answer::{Answer, Failure, Outcome};
 use crate::account::check::{Check, wait};
 use crate::account::samples::{Checked, Sample};
-use crate::account::{Answer, Failure};
 
 /// Room for the imprecision that `FeedStart::Since` states. The start is exclusive (azure-cosmos-dotnet,
 /// `ChangeFeedOptions.StartTime`).
@@ -45,7 +44,7 @@ fn answer(found: &[String], expected: &[&str]) -> Answer {
 }
 
 /// A changed document is at the place of its last change.
-pub(super) async fn from_beginning(check: &Check) -> Answered {
+pub(super) async fn from_beginning(check: &Check) -> Outcome {
     for name in ["a", "b", "c", "a"] {
         write(check, "beginning", name).await?;
     }
@@ -54,7 +53,7 @@ pub(super) async fn from_beginning(check: &Check) -> Answered {
     Ok(answer(&found, &["b", "c", "a"]))
 }
 
-pub(super) async fn from_now(check: &Check) -> Answered {
+pub(super) async fn from_now(check: &Check) -> Outcome {
     write(check, "now", "earlier").await?;
     let mut feed = check.container()?.change_feed(FeedStart::Now);
     let before = rest(&mut feed, "now").await?;
@@ -63,7 +62,7 @@ pub(super) async fn from_now(check: &Check) -> Answered {
     Ok(answer(&found, &["later"]))
 }
 
-pub(super) async fn since(check: &Check) -> Answered {
+pub(super) async fn since(check: &Check) -> Outcome {
     write(check, "since", "earlier").await?;
     wait(PRECISION + 3).await;
     let start = check.container()?.now();
@@ -74,7 +73,7 @@ pub(super) async fn since(check: &Check) -> Answered {
     Ok(answer(&found, &["later"]))
 }
 
-pub(super) async fn resumed(check: &Check) -> Answered {
+pub(super) async fn resumed(check: &Check) -> Outcome {
     let container = check.container()?;
     write(check, "resumed", "first").await?;
     let mut feed = container.change_feed(FeedStart::Beginning);

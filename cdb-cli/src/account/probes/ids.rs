@@ -6,26 +6,25 @@ use cdb_client::write::RawTarget;
 use cdb_model::{Document as _, DocumentKey as _, Query};
 use serde_json::json;
 
-use super::Answered;
+use crate::account::answer::{Answer, Failure, Outcome};
 use crate::account::check::Check;
 use crate::account::raw::Raw;
 use crate::account::samples::Sample;
-use crate::account::{Answer, Failure};
 
-pub(super) async fn separators(check: &Check) -> Answered {
+pub(super) async fn separators(check: &Check) -> Outcome {
     addressed(check, &["a:b|c;d,e", "~3a~", ":", "|x|", "a~b:c"]).await
 }
 
-pub(super) async fn other_scripts(check: &Check) -> Answered {
+pub(super) async fn other_scripts(check: &Check) -> Outcome {
     addressed(check, &["größe", "日本語", "עברית", "🦀 and é"]).await
 }
 
-pub(super) async fn control_characters(check: &Check) -> Answered {
+pub(super) async fn control_characters(check: &Check) -> Outcome {
     addressed(check, &["a\u{1}b", "tab\tline\n", "del\u{7f}", "c1\u{85}"]).await
 }
 
 /// Creates an item of each id, reads it by its address, patches and deletes it.
-async fn addressed(check: &Check, ids: &[&str]) -> Answered {
+async fn addressed(check: &Check, ids: &[&str]) -> Outcome {
     let mut failed = Vec::new();
     for id in ids {
         if let Err(why) = address(check, id).await? {
@@ -60,17 +59,17 @@ async fn address(check: &Check, id: &str) -> Result<Result<(), String>, Failure>
     Ok(Ok(()))
 }
 
-pub(super) async fn keys_of_other_scripts(check: &Check) -> Answered {
+pub(super) async fn keys_of_other_scripts(check: &Check) -> Outcome {
     located(check, &["größe", "日本語", "עברית", "🦀 and é"]).await
 }
 
-pub(super) async fn keys_with_control_characters(check: &Check) -> Answered {
+pub(super) async fn keys_with_control_characters(check: &Check) -> Outcome {
     located(check, &["a\u{1}b", "tab\tline\n", "del\u{7f}", "c1\u{85}"]).await
 }
 
 /// Creates a document of each partition key, reads it by its address, and finds it by a query of the
 /// physical partition that the client computes.
-async fn located(check: &Check, keys: &[&str]) -> Answered {
+async fn located(check: &Check, keys: &[&str]) -> Outcome {
     let container = check.container()?;
     let mut lost = Vec::new();
     for key in keys {
@@ -101,7 +100,7 @@ async fn located(check: &Check, keys: &[&str]) -> Answered {
 
 /// Numbers are doubles (concepts-limits.md: IEEE 754 double precision), so the model refuses larger
 /// integers.
-pub(super) async fn large_integers(check: &Check) -> Answered {
+pub(super) async fn large_integers(check: &Check) -> Outcome {
     let sent: u64 = (1 << 53) + 1;
     let item = json!({ "id": "large", "instanceId": "ids", "value": sent });
     check.upsert("ids", &item).await?;

@@ -12,13 +12,7 @@ mod region;
 mod search;
 mod writes;
 
-use futures::future::LocalBoxFuture;
-
-use crate::account::check::Check;
-use crate::account::{Answer, Failure, Probe};
-
-pub(crate) type Answered = Result<Answer, Failure>;
-pub(crate) type Ask = for<'a> fn(&'a Check) -> LocalBoxFuture<'a, Answered>;
+use crate::account::question::Probe;
 
 macro_rules! probes {
     ($($need:ident $topic:ident::$name:ident $question:literal $file:literal $(, $more:literal)*;)*) => {

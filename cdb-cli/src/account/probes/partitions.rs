@@ -6,8 +6,7 @@ use cdb_model::operation::BulkBatch;
 use cdb_model::query::aggregate::Aggregate;
 use cdb_model::{Document as _, DocumentKey as _, Query};
 
-use super::Answered;
-use crate::account::Answer;
+use crate::account::answer::{Answer, Outcome};
 use crate::account::check::{Check, GROUPS, SPREAD};
 use crate::account::samples::{Checked, Sample, SampleKey};
 
@@ -17,14 +16,14 @@ fn spread() -> Query<Sample> {
 }
 
 /// Source: partitioning-overview.md, "Physical partitions".
-pub(super) async fn several_partitions(check: &Check) -> Answered {
+pub(super) async fn several_partitions(check: &Check) -> Outcome {
     let count = check.container()?.physical_partitions().await?.len();
     Ok(Answer::when(count > 1, format!("{count}")))
 }
 
 /// Finds each sample by a query of the physical partition that the client computes. Source:
 /// azure-cosmos-dotnet-v3 `PartitionKeyHash.cs`.
-pub(super) async fn hashing(check: &Check) -> Answered {
+pub(super) async fn hashing(check: &Check) -> Outcome {
     check.spread().await?;
     let container = check.container()?;
     let (mut found, mut elsewhere, mut used) = (0, 0, 0);
@@ -50,7 +49,7 @@ pub(super) async fn hashing(check: &Check) -> Answered {
 }
 
 /// Source: azure-cosmos-dotnet-v3 `BatchAsyncBatcher.cs`, `BulkExecutionRetryPolicy.cs`.
-pub(super) async fn bulk(check: &Check) -> Answered {
+pub(super) async fn bulk(check: &Check) -> Outcome {
     let container = check.container()?;
     let new = |number: usize| Sample::new(&format!("bulk-{number}"), "bulk");
     let existing = new(3);
@@ -75,7 +74,7 @@ pub(super) async fn bulk(check: &Check) -> Answered {
     ))
 }
 
-pub(super) async fn aggregates(check: &Check) -> Answered {
+pub(super) async fn aggregates(check: &Check) -> Outcome {
     let samples = check.spread().await?;
     let all = spread().aggregate((
         Aggregate::count(),
@@ -98,7 +97,7 @@ pub(super) async fn aggregates(check: &Check) -> Answered {
     Ok(Answer::when(found == expected, format!("{found:?}")))
 }
 
-pub(super) async fn group_by(check: &Check) -> Answered {
+pub(super) async fn group_by(check: &Check) -> Outcome {
     let samples = check.spread().await?;
     let groups = spread().group_by(Sample::GROUP).sum(Sample::AMOUNT);
     let found = check.container()?.query(groups).all().await?;
@@ -111,7 +110,7 @@ pub(super) async fn group_by(check: &Check) -> Answered {
     Ok(Answer::when(holds, format!("{GROUPS} groups")))
 }
 
-pub(super) async fn distinct(check: &Check) -> Answered {
+pub(super) async fn distinct(check: &Check) -> Outcome {
     check.spread().await?;
     let found = check.container()?.query(spread().distinct(Sample::GROUP));
     let found: Vec<String> = found.all().await?;
@@ -121,7 +120,7 @@ pub(super) async fn distinct(check: &Check) -> Answered {
     Ok(Answer::when(holds, format!("{} values", found.len())))
 }
 
-pub(super) async fn read_many(check: &Check) -> Answered {
+pub(super) async fn read_many(check: &Check) -> Outcome {
     let samples = check.spread().await?;
     let missing = SampleKey::new("spread-0", "missing");
     let mut keys: Vec<SampleKey> = samples.iter().map(Sample::key).collect();
@@ -140,7 +139,7 @@ pub(super) async fn read_many(check: &Check) -> Answered {
 }
 
 /// Source: index-policy.md, "Composite indexes".
-pub(super) async fn order(check: &Check) -> Answered {
+pub(super) async fn order(check: &Check) -> Outcome {
     check.spread().await?;
     let container = check.container()?;
     let before = check.client().usage().total();

@@ -7,14 +7,13 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Answered;
+use crate::account::answer::{Answer, Failure, Outcome};
 use crate::account::check::Check;
 use crate::account::raw::Raw;
 use crate::account::samples::Sample;
-use crate::account::{Answer, Failure};
 
 /// "If the field doesn't exist, it creates the field and sets it to the specified value."
-pub(super) async fn incr(check: &Check) -> Answered {
+pub(super) async fn incr(check: &Check) -> Outcome {
     let operations = json!([{ "op": "incr", "path": "/missing", "value": 3 }]);
     let (patched, item) = patch(check, "incr", &operations).await?;
     Ok(Answer::when(
@@ -23,13 +22,13 @@ pub(super) async fn incr(check: &Check) -> Answered {
     ))
 }
 
-pub(super) async fn ten_changes(check: &Check) -> Answered {
+pub(super) async fn ten_changes(check: &Check) -> Outcome {
     let (patched, item) = patch(check, "ten", &changes(10)).await?;
     Ok(Answer::when(item["change9"] == 9, patched))
 }
 
 /// "A single patch request has a limit of 10 patch operations."
-pub(super) async fn eleven_changes(check: &Check) -> Answered {
+pub(super) async fn eleven_changes(check: &Check) -> Outcome {
     let (patched, item) = patch(check, "eleven", &changes(11)).await?;
     Ok(Answer::when(item.get("change0").is_none(), patched))
 }
@@ -53,7 +52,7 @@ const WRITERS: u32 = 10;
 const PATCHES: u32 = 10;
 
 /// A limited key has one document, which all runtimes patch. Source of 449: azure-sdk-for-java #32630.
-pub(super) async fn hot_document(check: &Check) -> Answered {
+pub(super) async fn hot_document(check: &Check) -> Outcome {
     let item = json!({ "id": "hot", "instanceId": "patch", "count": 0 });
     check.upsert("patch", &item).await?;
     let increment = json!([{ "op": "incr", "path": "/count", "value": 1 }]);
@@ -86,7 +85,7 @@ pub(super) async fn hot_document(check: &Check) -> Answered {
 }
 
 /// A lock that has expired may be taken, another one may not.
-pub(super) async fn time_condition(check: &Check) -> Answered {
+pub(super) async fn time_condition(check: &Check) -> Outcome {
     let container = check.container()?;
     let now = container.now();
     let locked = Sample {

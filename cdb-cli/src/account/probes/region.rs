@@ -7,11 +7,10 @@ use cdb_client::write::RawTarget;
 use cdb_model::Document as _;
 use serde_json::json;
 
-use super::Answered;
+use crate::account::answer::{Answer, Failure, Outcome};
 use crate::account::check::Check;
 use crate::account::raw::Raw;
 use crate::account::samples::{Before, Checked, Sample};
-use crate::account::{Answer, Failure};
 
 fn on_request(what: &str) -> Answer {
     Answer::NotAsked(format!("on request ({what})"))
@@ -30,7 +29,7 @@ fn create(id: &str) -> Raw<'static> {
 }
 
 /// Source: azure-cosmos-dotnet-v3 `ClientRetryPolicy.cs`: 403/3 is `WriteForbidden`.
-pub(super) async fn satellite_write(check: &Check) -> Answered {
+pub(super) async fn satellite_write(check: &Check) -> Outcome {
     let Some(satellite) = satellite(check) else {
         return Ok(on_request("--satellite"));
     };
@@ -53,7 +52,7 @@ pub(super) async fn satellite_write(check: &Check) -> Answered {
 
 /// No source tells whether the refusal is that of the request or that of each operation. The client
 /// handles both.
-pub(super) async fn satellite_bulk(check: &Check) -> Answered {
+pub(super) async fn satellite_bulk(check: &Check) -> Outcome {
     let Some(satellite) = satellite(check) else {
         return Ok(on_request("--satellite"));
     };
@@ -83,7 +82,7 @@ pub(super) async fn satellite_bulk(check: &Check) -> Answered {
 
 /// Source of the header: azure-cosmos-dotnet-v3 `ClientRetryPolicy.cs`. No source tells its effect
 /// together with `LatestCommitted`.
-pub(super) async fn hub(check: &Check) -> Answered {
+pub(super) async fn hub(check: &Check) -> Outcome {
     let sample = Sample::new("region", "hub");
     check.container()?.run(sample.create()).await?;
     let read = Raw::read("region", "region:sample:hub")
@@ -94,7 +93,7 @@ pub(super) async fn hub(check: &Check) -> Answered {
 }
 
 /// Source: how-to-grant-data-plane-access.md: data-plane roles do not manage containers.
-pub(super) async fn entra(check: &Check) -> Answered {
+pub(super) async fn entra(check: &Check) -> Outcome {
     let Some(client) = &check.subject.entra else {
         return Ok(on_request("COSMOS_ENTRA_TOKEN"));
     };

@@ -4,10 +4,9 @@ use cdb_client::ContainerClient;
 use cdb_model::query::search::{Hit, Rank};
 use cdb_model::{Document as _, Query};
 
-use super::Answered;
+use crate::account::answer::{Answer, Failure, Outcome};
 use crate::account::check::Check;
 use crate::account::samples::{Searched, SearchedText};
-use crate::account::{Answer, Failure};
 
 /// Name, text and vector of each document.
 const TEXTS: [(&str, &str, Option<[f32; 3]>); 4] = [
@@ -51,7 +50,7 @@ fn names(hits: &[Hit<SearchedText>]) -> Vec<&str> {
 }
 
 /// Source: full-text-search: BM25 ranks rarer and more frequent words first.
-pub(super) async fn full_text(check: &Check) -> Answered {
+pub(super) async fn full_text(check: &Check) -> Outcome {
     Ok(
         match search(check, SearchedText::BODY.ranked(["red", "car"])).await? {
             Ok(hits) => Answer::when(
@@ -64,7 +63,7 @@ pub(super) async fn full_text(check: &Check) -> Answered {
 }
 
 /// No source tells it.
-pub(super) async fn missing_vector(check: &Check) -> Answered {
+pub(super) async fn missing_vector(check: &Check) -> Outcome {
     Ok(
         match search(check, SearchedText::MEANING.nearest(vec![1.0, 0.0, 0.0])).await? {
             Ok(hits) => {
@@ -88,7 +87,7 @@ pub(super) async fn missing_vector(check: &Check) -> Answered {
 }
 
 /// Source: hybrid-search: reciprocal rank fusion.
-pub(super) async fn hybrid(check: &Check) -> Answered {
+pub(super) async fn hybrid(check: &Check) -> Outcome {
     let rank = SearchedText::BODY
         .ranked(["red"])
         .and(SearchedText::MEANING.nearest(vec![1.0, 0.0, 0.0]));

@@ -3,8 +3,7 @@
 use cdb_model::{Document as _, Patch};
 use serde_json::json;
 
-use super::Answered;
-use crate::account::Answer;
+use crate::account::answer::{Answer, Outcome};
 use crate::account::check::{Check, config, wait};
 use crate::account::raw::Raw;
 use crate::account::samples::{Guest, Keyed, Sample};
@@ -13,7 +12,7 @@ use crate::account::samples::{Guest, Keyed, Sample};
 const EXPIRY_SECONDS: u64 = 10;
 
 /// Source: database-transactions-optimistic-concurrency.md.
-pub(super) async fn outdated_etag(check: &Check) -> Answered {
+pub(super) async fn outdated_etag(check: &Check) -> Outcome {
     let container = check.container()?;
     let sample = Sample::new("etag", "patched");
     let written = container.run(sample.create()).await?;
@@ -29,7 +28,7 @@ pub(super) async fn outdated_etag(check: &Check) -> Answered {
 }
 
 /// Source: REST, "Common request headers": If-Match, "applicable only on PUT and DELETE".
-pub(super) async fn deletion_etag(check: &Check) -> Answered {
+pub(super) async fn deletion_etag(check: &Check) -> Outcome {
     let container = check.container()?;
     let sample = Sample::new("etag", "deleted");
     let written = container.run(sample.create()).await?;
@@ -48,7 +47,7 @@ fn refusal(outcome: cdb_client::Result<()>) -> Answer {
 }
 
 /// Source: azure-cosmos-dotnet-v3#1698: an upsert that creates ignores the condition.
-pub(super) async fn upsert_of_missing(check: &Check) -> Answered {
+pub(super) async fn upsert_of_missing(check: &Check) -> Outcome {
     let container = check.container()?;
     let other = container.run(Sample::new("etag", "other").create()).await?;
     let missing = Sample::new("etag", "missing");
@@ -61,7 +60,7 @@ pub(super) async fn upsert_of_missing(check: &Check) -> Answered {
 }
 
 /// Source: time-to-live.md: an expired item is not returned, even before it is deleted.
-pub(super) async fn expiry(check: &Check) -> Answered {
+pub(super) async fn expiry(check: &Check) -> Outcome {
     let item = json!({ "id": "expiring", "instanceId": "ttl", "ttl": 1 });
     check.upsert("ttl", &item).await?;
     let first = check.send(&Raw::read("ttl", "expiring")).await?;
@@ -82,7 +81,7 @@ pub(super) async fn expiry(check: &Check) -> Answered {
 
 /// Sources differ: azure-cosmos-java `docs/StatusCodes.md` (409/0), azure_data_cosmos_driver
 /// `cosmos_status.rs` (409/3301), azure-cosmos-dotnet-v2#523 (the text).
-pub(super) async fn unique_key(check: &Check) -> Answered {
+pub(super) async fn unique_key(check: &Check) -> Outcome {
     let name = format!("{}-keyed", check.name);
     let container = check.database.bootstrap::<Keyed>(&name, config()).await?;
     let create = async |name: &str, badge| {
