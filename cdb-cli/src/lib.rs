@@ -35,8 +35,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[doc(hidden)]
-pub mod account;
 mod command;
 mod connection;
 mod container;
@@ -60,6 +58,8 @@ use cdb_model::Container;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+#[doc(hidden)]
+pub use doctor::account;
 pub use exit::Exit;
 pub use program::Cli;
 

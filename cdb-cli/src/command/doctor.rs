@@ -4,8 +4,8 @@
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use crate::account::{self, PROBES, Subject};
 use crate::connection::{Connection, Secret};
+use crate::doctor::account::{self, PROBES, Subject};
 use crate::doctor::examine;
 use crate::exit::{Exit, Failure};
 use crate::model::Model;

@@ -1,5 +1,6 @@
 //! Checks of the account, the container and its runtimes. Each finding has a remedy.
 
+pub mod account;
 mod container;
 mod failures;
 mod finding;

@@ -20,7 +20,6 @@ const LAYERS: [(&str, &[&str]); 8] = [
             "view",
             "container",
             "model",
-            "account",
             "connection",
             "output",
             "exit",

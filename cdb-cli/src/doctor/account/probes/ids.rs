@@ -6,10 +6,10 @@ use cdb_client::write::RawTarget;
 use cdb_model::{Document as _, DocumentKey as _, Query};
 use serde_json::json;
 
-use crate::account::answer::{Answer, Failure, Outcome};
-use crate::account::check::Check;
-use crate::account::raw::Raw;
-use crate::account::samples::Sample;
+use crate::doctor::account::answer::{Answer, Failure, Outcome};
+use crate::doctor::account::check::Check;
+use crate::doctor::account::raw::Raw;
+use crate::doctor::account::samples::Sample;
 
 pub(super) async fn separators(check: &Check) -> Outcome {
     addressed(check, &["a:b|c;d,e", "~3a~", ":", "|x|", "a~b:c"]).await

@@ -4,9 +4,9 @@ use cdb_client::ContainerClient;
 use cdb_model::query::search::{Hit, Rank};
 use cdb_model::{Document as _, Query};
 
-use crate::account::answer::{Answer, Failure, Outcome};
-use crate::account::check::Check;
-use crate::account::samples::{Searched, SearchedText};
+use crate::doctor::account::answer::{Answer, Failure, Outcome};
+use crate::doctor::account::check::Check;
+use crate::doctor::account::samples::{Searched, SearchedText};
 
 /// Name, text and vector of each document.
 const TEXTS: [(&str, &str, Option<[f32; 3]>); 4] = [

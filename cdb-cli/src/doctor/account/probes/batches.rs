@@ -6,10 +6,10 @@ use cdb_model::limits::{MAX_BATCH_OPERATIONS, MAX_REQUEST_BYTES};
 use cdb_model::{Batch, Document as _, Patch};
 use serde_json::json;
 
-use crate::account::answer::{Answer, Outcome};
-use crate::account::check::Check;
-use crate::account::raw::Raw;
-use crate::account::samples::{Checked, Sample, SampleKey};
+use crate::doctor::account::answer::{Answer, Outcome};
+use crate::doctor::account::check::Check;
+use crate::doctor::account::raw::Raw;
+use crate::doctor::account::samples::{Checked, Sample, SampleKey};
 
 /// The bytes around the text of a sample in a batch, and some reserve.
 const FRAME: usize = 1_024;

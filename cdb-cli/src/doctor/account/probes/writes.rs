@@ -3,10 +3,10 @@
 use cdb_model::{Document as _, Patch};
 use serde_json::json;
 
-use crate::account::answer::{Answer, Outcome};
-use crate::account::check::{Check, config, wait};
-use crate::account::raw::Raw;
-use crate::account::samples::{Guest, Keyed, Sample};
+use crate::doctor::account::answer::{Answer, Outcome};
+use crate::doctor::account::check::{Check, config, wait};
+use crate::doctor::account::raw::Raw;
+use crate::doctor::account::samples::{Guest, Keyed, Sample};
 
 /// The longest time until an expired document must be gone.
 const EXPIRY_SECONDS: u64 = 10;

@@ -4,9 +4,9 @@
 use cdb_client::feed::{ChangeFeed, FeedStart};
 use cdb_model::Document as _;
 
-use crate::account::answer::{Answer, Failure, Outcome};
-use crate::account::check::{Check, wait};
-use crate::account::samples::{Checked, Sample};
+use crate::doctor::account::answer::{Answer, Failure, Outcome};
+use crate::doctor::account::check::{Check, wait};
+use crate::doctor::account::samples::{Checked, Sample};
 
 /// Room for the imprecision that `FeedStart::Since` states. The start is exclusive (azure-cosmos-dotnet,
 /// `ChangeFeedOptions.StartTime`).

@@ -9,7 +9,7 @@ use cdb_client::write::RawTarget;
 use cdb_model::{Container, PartitionKey};
 use serde_json::Value;
 
-use crate::account::answer::Failure;
+use crate::doctor::account::answer::Failure;
 
 /// The version that the client sends.
 const VERSION: (&str, &str) = ("x-ms-version", "2020-07-15");

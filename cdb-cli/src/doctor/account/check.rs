@@ -11,10 +11,10 @@ use cdb_provider::documents::Durable;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use crate::account::answer::Failure;
-use crate::account::raw::{Raw, Reply};
-use crate::account::samples::{Checked, Sample, Searched};
-use crate::account::subject::Subject;
+use crate::doctor::account::answer::Failure;
+use crate::doctor::account::raw::{Raw, Reply};
+use crate::doctor::account::samples::{Checked, Sample, Searched};
+use crate::doctor::account::subject::Subject;
 
 const DATABASE: &str = "cdb-account-check";
 /// A physical partition has at most 10,000 RU/s, so the container has two. Source:

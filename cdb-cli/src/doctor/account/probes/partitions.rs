@@ -6,9 +6,9 @@ use cdb_model::operation::BulkBatch;
 use cdb_model::query::aggregate::Aggregate;
 use cdb_model::{Document as _, DocumentKey as _, Query};
 
-use crate::account::answer::{Answer, Outcome};
-use crate::account::check::{Check, GROUPS, SPREAD};
-use crate::account::samples::{Checked, Sample, SampleKey};
+use crate::doctor::account::answer::{Answer, Outcome};
+use crate::doctor::account::check::{Check, GROUPS, SPREAD};
+use crate::doctor::account::samples::{Checked, Sample, SampleKey};
 
 /// The samples of [`Check::spread`], and no others.
 fn spread() -> Query<Sample> {

@@ -7,10 +7,10 @@ use futures::future::try_join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::account::answer::{Answer, Failure, Outcome};
-use crate::account::check::Check;
-use crate::account::raw::Raw;
-use crate::account::samples::Sample;
+use crate::doctor::account::answer::{Answer, Failure, Outcome};
+use crate::doctor::account::check::Check;
+use crate::doctor::account::raw::Raw;
+use crate::doctor::account::samples::Sample;
 
 /// "If the field doesn't exist, it creates the field and sets it to the specified value."
 pub(super) async fn incr(check: &Check) -> Outcome {

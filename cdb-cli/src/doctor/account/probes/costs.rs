@@ -10,9 +10,9 @@ use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
 use tokio::time::Instant;
 
-use crate::account::answer::{Answer, Outcome};
-use crate::account::check::Check;
-use crate::account::samples::{Checked, Sample};
+use crate::doctor::account::answer::{Answer, Outcome};
+use crate::doctor::account::check::Check;
+use crate::doctor::account::samples::{Checked, Sample};
 
 /// The requests of each kind whose latency is measured.
 const MEASURED: u32 = 20;

@@ -6,10 +6,10 @@ use cdb_client::transport::http::Method;
 use cdb_client::write::RawTarget;
 use serde_json::{Map, Value};
 
-use crate::account::answer::{Answer, Failure, Outcome};
-use crate::account::check::{Check, config};
-use crate::account::raw::Raw;
-use crate::account::samples::{After, Before};
+use crate::doctor::account::answer::{Answer, Failure, Outcome};
+use crate::doctor::account::check::{Check, config};
+use crate::doctor::account::raw::Raw;
+use crate::doctor::account::samples::{After, Before};
 
 /// What every write of a container changes.
 const OF_A_VERSION: [&str; 2] = ["_etag", "_ts"];

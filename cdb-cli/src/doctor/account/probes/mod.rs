@@ -12,7 +12,7 @@ mod region;
 mod search;
 mod writes;
 
-use crate::account::question::Probe;
+use crate::doctor::account::question::Probe;
 
 macro_rules! probes {
     ($($need:ident $topic:ident::$name:ident $question:literal $file:literal $(, $more:literal)*;)*) => {

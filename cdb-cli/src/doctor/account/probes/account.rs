@@ -3,9 +3,9 @@
 use cdb_client::transport::http::Method;
 use cdb_client::write::RawTarget;
 
-use crate::account::answer::{Answer, Outcome};
-use crate::account::check::Check;
-use crate::account::raw::Raw;
+use crate::doctor::account::answer::{Answer, Outcome};
+use crate::doctor::account::check::Check;
+use crate::doctor::account::raw::Raw;
 
 /// Source: conflict-resolution-policies.md: with several write regions, conflicts are resolved later.
 pub(super) async fn one_write_region(check: &Check) -> Outcome {

@@ -7,10 +7,10 @@ use cdb_client::write::RawTarget;
 use cdb_model::Document as _;
 use serde_json::json;
 
-use crate::account::answer::{Answer, Failure, Outcome};
-use crate::account::check::Check;
-use crate::account::raw::Raw;
-use crate::account::samples::{Before, Checked, Sample};
+use crate::doctor::account::answer::{Answer, Failure, Outcome};
+use crate::doctor::account::check::Check;
+use crate::doctor::account::raw::Raw;
+use crate::doctor::account::samples::{Before, Checked, Sample};
 
 fn on_request(what: &str) -> Answer {
     Answer::NotAsked(format!("on request ({what})"))
