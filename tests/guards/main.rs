@@ -107,7 +107,10 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     if arguments.docs {
         write_into(&root.join("docs/chaos.md"), &table.text())?;
     }
-    Ok(table.missed == 0)
+    for search in &table.useless {
+        println!("{search} fails without a mutant, and was not used");
+    }
+    Ok(table.missed == 0 && table.useless.is_empty())
 }
 
 /// Searches for each mutant: first for those that one build has, then for the others.
@@ -119,11 +122,15 @@ fn search(root: &Path, chosen: &[&Mutant], most: Duration) -> Result<Table, Stri
         site.write(file, text.as_bytes())?;
     }
     let mut programs = Programs::default();
-    check(&site, chosen, &mut programs, most)?;
+    let useless = check(&site, chosen, &mut programs, most)?;
     let is_woven = |mutant: &&&Mutant| woven.mutants.contains(&mutant.name);
-    let mut table = Table::default();
+    let mut table = Table {
+        useless,
+        ..Table::default()
+    };
     for mutant in chosen.iter().filter(is_woven) {
-        table.add(mutant, try_out(&site, mutant, &mut programs, most)?);
+        let found = try_out(&site, mutant, &mut programs, &table.useless, most)?;
+        table.add(mutant, found);
     }
     for mutant in chosen.iter().filter(|mutant| !is_woven(mutant)) {
         site.restore()?;
@@ -131,37 +138,40 @@ fn search(root: &Path, chosen: &[&Mutant], most: Duration) -> Result<Table, Stri
             site.write(&file, text.as_bytes())?;
         }
         let mut own = Programs::default();
-        table.add(mutant, try_out(&site, mutant, &mut own, most)?);
+        let found = try_out(&site, mutant, &mut own, &table.useless, most)?;
+        table.add(mutant, found);
     }
     Ok(table)
 }
 
-/// Runs all searches without a mutant.
-///
-/// # Errors
-/// When one finds something: it would find it in each mutant, too.
+/// Runs all searches without a mutant. Returns the names of those that find something: they would find it in each
+/// mutant, too, so they are not used.
 fn check(
     site: &Site,
     chosen: &[&Mutant],
     programs: &mut Programs,
     most: Duration,
-) -> Result<(), String> {
+) -> Result<BTreeSet<String>, String> {
     let searches: BTreeSet<&Search> = chosen.iter().flat_map(|it| &it.searches).collect();
-    let mut wrong = Vec::new();
+    let mut useless = BTreeSet::new();
     for search in searches {
         let program = programs.of(site, search)?;
         let (found, took) = site.search(search, &program, "", most)?;
-        println!("{}: {:.0} seconds", search.name(), took.as_secs_f64());
-        match found {
-            Found::Nothing => {}
-            Found::Fault => wrong.push(format!("{} fails without a mutant", search.name())),
-            Found::Time => wrong.push(format!("{} needs more than {most:?}", search.name())),
+        let found = match found {
+            Found::Nothing => "",
+            Found::Fault => ", and fails without a mutant",
+            Found::Time => ", and has not ended without a mutant",
+        };
+        println!(
+            "{}: {:.0} seconds{found}",
+            search.name(),
+            took.as_secs_f64()
+        );
+        if !found.is_empty() {
+            useless.insert(search.name());
         }
     }
-    if wrong.is_empty() {
-        return Ok(());
-    }
-    Err(wrong.join("\n"))
+    Ok(useless)
 }
 
 /// The programs of one source, each built once.
@@ -182,6 +192,8 @@ impl Programs {
 /// What found each mutant.
 #[derive(Debug, Default)]
 struct Table {
+    /// The searches that find something without a mutant.
+    useless: BTreeSet<String>,
     rows: BTreeMap<String, String>,
     total: Duration,
     missed: usize,
@@ -212,10 +224,14 @@ fn try_out(
     site: &Site,
     mutant: &Mutant,
     programs: &mut Programs,
+    useless: &BTreeSet<String>,
     most: Duration,
 ) -> Result<(Option<String>, Duration), String> {
     let mut took = Duration::ZERO;
     for search in &mutant.searches {
+        if useless.contains(&search.name()) {
+            continue;
+        }
         let named = |error| format!("{}: {error}", mutant.name);
         let program = programs.of(site, search).map_err(named)?;
         let searched = site.search(search, &program, &mutant.name, most);
