@@ -66,7 +66,7 @@ fn dead<C: Container>(number: u64) -> MessageDocument<C> {
     serde_json::from_str(&json).expect("it is the stored form")
 }
 
-async fn bury<C: Container>(container: &ContainerClient<C>, count: u64)
+async fn add_dead_letters<C: Container>(container: &ContainerClient<C>, count: u64)
 where
     MessageDocument<C>: MemberOf<C>,
 {
@@ -80,7 +80,7 @@ where
 async fn start() -> (Account, ContainerClient<Mixed>) {
     let account = Account::empty().await;
     let mixed = account.container::<Mixed>().await;
-    bury(&mixed, 3).await;
+    add_dead_letters(&mixed, 3).await;
     let durable = fill(&account).await;
     dead_intent(&durable).await;
     (account, mixed)
@@ -365,7 +365,7 @@ async fn the_arguments_are_checked() {
 async fn a_program_redrives_the_messages_of_its_own_container() {
     let account = Account::empty().await;
     let warehouse = account.container::<Warehouse>().await;
-    bury(&warehouse, 2).await;
+    add_dead_letters(&warehouse, 2).await;
     let cli = Cli::<Warehouse>::new("duroxide");
     let listed = account.run(&cli, "messages list").await;
     assert_eq!(names(&listed).len(), 2, "{listed:?}");

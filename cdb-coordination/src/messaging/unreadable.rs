@@ -195,7 +195,7 @@ impl<'a> Partial<'a> {
 }
 
 impl Envelope {
-    /// A message of which only the addresses are known.
+    /// A message with known addresses and unknown content.
     fn unknown(from: MessageAddress, to: MessageAddress) -> Self {
         Self {
             stream: String::new(),

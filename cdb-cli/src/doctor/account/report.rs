@@ -70,7 +70,7 @@ impl Serialize for Answered {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for Answered { probe, answer } in &self.answers {
-            writeln!(f, "{}\n    {answer}", probe.question)?;
+            writeln!(f, "{}: {}\n    {answer}", probe.name, probe.question)?;
         }
         writeln!(f, "\n{} requests, {:.0} RU", self.requests, self.charge)?;
         for remaining in &self.remaining {

@@ -62,7 +62,7 @@ pub(crate) struct MessageDetail {
 }
 
 impl MessageRow {
-    /// A message of the source that its name tells, of which nothing else is known.
+    /// A row with a name and a state only; the name determines the source.
     pub(crate) fn new(name: MessageName, state: State, failed: Step) -> Self {
         Self {
             source: name.source(),

@@ -56,7 +56,7 @@ pub enum SpanKind {
     Event,
 }
 
-/// Returns the spans of events: first the turns, of which `turns` has the first events, ascending.
+/// Returns the spans of events, the turns first. `turns` has the id of the first event of each turn, ascending.
 pub(super) fn spans(events: &[Event], turns: &[u64]) -> Vec<Span> {
     let mut spans: Vec<Span> = events.iter().filter_map(Span::opened_by).collect();
     for event in events {
