@@ -216,7 +216,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "migrate --json",
         ],
     ),
-    ("doctor", &["doctor", "doctor --json", "doctor --account"]),
+    ("doctor", &["doctor --json", "doctor --account"]),
     #[cfg(feature = "dashboard")]
     ("dashboard", &["dashboard", "dashboard --port 9000"]),
     #[cfg(feature = "emulator")]
