@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::sync::watch;
 
-use crate::check::check;
+use crate::judges::check;
 use crate::mix::Mix;
 use crate::monkey::Monkey;
 use crate::play::{Play, stragglers};

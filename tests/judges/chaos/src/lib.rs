@@ -6,12 +6,11 @@
 //! processes, so that they can be killed. The program chooses the provider under test
 //! ([`Subject`]): the binary of this crate uses ours, programs in other workspaces use others.
 
-mod check;
 mod clock;
 mod clocks;
 mod command;
 mod drive;
-mod effects;
+mod judges;
 mod ledger;
 mod mix;
 mod monkey;
@@ -26,12 +25,12 @@ mod store;
 mod subject;
 mod wire;
 mod workload;
+mod workloads;
 
-pub use check::{Verdict, check};
 pub use clocks::timers;
 pub use command::command;
 pub use drive::{Run, run};
-pub use effects::{Documents, messaging, transactional};
+pub use judges::{Verdict, check};
 pub use ledger::{Booked, Books, Entry, Ledger};
 pub use mix::{MIXES, Mix};
 pub use play::{Ended, follow};
@@ -42,3 +41,4 @@ pub use runtime::{CONCURRENCY, CONTAINER, DATABASE, LOCK, RuntimeArgs, keep_tryi
 pub use site::Actors;
 pub use subject::{Opened, Opening, Role, Subject};
 pub use workload::{Job, KINDS, Kind, LONG_KINDS, activities, orchestrations};
+pub use workloads::effects::{Documents, messaging, transactional};

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::check::Verdict;
+use crate::judges::Verdict;
 use crate::mix::MIXES;
 use crate::subject::Subject;
 

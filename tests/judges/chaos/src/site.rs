@@ -7,11 +7,11 @@ use cdb_emulator::{Settings, WELL_KNOWN_KEY};
 use cdb_provider::record::Recorder;
 use duroxide::Client;
 
-use crate::effects::Documents;
 use crate::ledger::Ledger;
 use crate::process::{Store, Worker};
 use crate::runtime::{CONTAINER, DATABASE, RuntimeArgs, keep_trying, recorded};
 use crate::subject::{Role, Subject};
+use crate::workloads::effects::Documents;
 
 /// The number of runtimes.
 const RUNTIMES: usize = 3;

@@ -13,8 +13,8 @@ use duroxide::runtime::registry::ActivityRegistry;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::effects::{Documents, messaging, transactional};
 use crate::runtime::{CONCURRENCY, CONTAINER, DATABASE, RuntimeArgs};
+use crate::workloads::effects::{Documents, messaging, transactional};
 
 /// The pause between two searches for messages that another process has left.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

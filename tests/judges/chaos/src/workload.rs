@@ -6,8 +6,8 @@ use std::time::Duration;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-use crate::effects::run_effects;
 use crate::ledger::Ledger;
+use crate::workloads::effects::run_effects;
 
 /// The queue of an instance that waits for messages, and how many it waits for.
 pub(crate) const QUEUE: &str = "Messages";

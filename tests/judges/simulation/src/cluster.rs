@@ -14,8 +14,6 @@ use cdb_provider::record::Recorder;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
-use crate::bank::BANK;
-use crate::equal::EQUAL;
 use crate::excuses::Scope;
 use crate::faults::{Fault, FaultKind, LONGEST_OUTAGE, REGIONS, Sickness};
 use crate::network::{BYSTANDER, Link, Network, SlowLoads};
@@ -23,9 +21,11 @@ use crate::node::{Node, NodeConfig, Shared, client, open};
 use crate::profile::Profile;
 use crate::random::Random;
 use crate::run::RunConfig;
-use crate::streams::STREAMS;
 use crate::virtual_time::{elapsed, set_clock};
 use crate::weathers::{Sort, Trouble};
+use crate::workloads::bank::BANK;
+use crate::workloads::equal::EQUAL;
+use crate::workloads::streams::STREAMS;
 
 /// The most physical partitions, so that splits end.
 const MOST_PARTITIONS: usize = 16;

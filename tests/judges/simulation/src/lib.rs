@@ -5,25 +5,17 @@
 //! thread, and the same seed gives the same run. docs/chaos.md says what it covers.
 
 mod args;
-mod bank;
-mod blocked;
 mod bounds;
 mod cluster;
 mod command;
-mod conserved;
 mod counted;
-mod deletions;
-mod equal;
 mod excuses;
 mod faults;
-mod handling;
-mod invariants;
-mod limited;
+mod judges;
 mod network;
 mod node;
 mod operators;
 mod orchestrations;
-mod pauses;
 mod profile;
 mod random;
 mod run;
@@ -31,12 +23,11 @@ mod scenario;
 mod seeds;
 mod shrink;
 mod stall;
-mod streams;
 mod trace;
 mod virtual_time;
-mod waiting;
 mod weathers;
 mod workload;
+mod workloads;
 
 pub use command::command;
 pub use profile::FixedProfile;

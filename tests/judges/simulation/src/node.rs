@@ -14,17 +14,17 @@ use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, HandOver, Membershi
 use duroxide::providers::Provider;
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
 
-use crate::bank::{BANK, BankWorker, Open};
-use crate::blocked::Codec;
-use crate::conserved::Sent;
-use crate::equal::{Calls, EqualWriter};
-use crate::handling::Handling;
-use crate::limited::Limited;
+use crate::judges::handling::Handling;
 use crate::network::{Link, Network, NodeTransport};
 use crate::orchestrations::{activities, orchestrations};
-use crate::pauses::Pauses;
-use crate::streams::{Record, STREAMS, StreamWorker};
 use crate::virtual_time::{elapsed, with_clock_ahead};
+use crate::workloads::bank::{BANK, BankWorker, Open};
+use crate::workloads::blocked::Codec;
+use crate::workloads::conserved::Sent;
+use crate::workloads::equal::{Calls, EqualWriter};
+use crate::workloads::limited::Limited;
+use crate::workloads::paused::Pauses;
+use crate::workloads::streams::{Record, STREAMS, StreamWorker};
 
 /// Dispatchers of turns in a node.
 const CONCURRENCY: u32 = 2;

@@ -6,9 +6,9 @@ use cdb_chaos::Ledger;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 
-use crate::conserved;
-use crate::limited;
-use crate::pauses::{CIRCLE, PAUSED};
+use crate::workloads::conserved;
+use crate::workloads::limited;
+use crate::workloads::paused::{CIRCLE, PAUSED};
 
 /// The time of one execution of an eternal orchestration.
 pub(crate) const TICK: Duration = Duration::from_secs(3600);

@@ -17,20 +17,20 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::subscriber::NoSubscriber;
 
-use crate::bank::BankClient;
 use crate::cluster::Cluster;
 use crate::counted::HandOvers;
-use crate::equal::EqualClient;
 use crate::faults::{Fault, Weather};
-use crate::invariants::Invariants;
+use crate::judges::invariants::Invariants;
+use crate::judges::waiting::Judge;
 use crate::network::Network;
 use crate::node::{client, open_for_clients};
 use crate::profile::{FixedProfile, Profile};
 use crate::stall::Watch;
-use crate::streams::StreamClient;
 use crate::virtual_time;
-use crate::waiting::Judge;
 use crate::workload::{Caller, WorkPlan, Workload};
+use crate::workloads::bank::BankClient;
+use crate::workloads::equal::EqualClient;
+use crate::workloads::streams::StreamClient;
 
 /// The time that ended work has to be purged, after its retention.
 const PURGE: Duration = Duration::from_secs(3600);

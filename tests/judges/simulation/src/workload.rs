@@ -19,16 +19,16 @@ use futures::future::join_all;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::bank::BankClient;
 use crate::bounds::LONGEST_ACTIVITY;
 use crate::cluster::Cluster;
-use crate::conserved::Sent;
-use crate::equal::EqualClient;
-use crate::limited::Limited;
 use crate::orchestrations::TICK;
-use crate::pauses::Pauses;
 use crate::random::Random;
-use crate::streams::StreamClient;
+use crate::workloads::bank::BankClient;
+use crate::workloads::conserved::Sent;
+use crate::workloads::equal::EqualClient;
+use crate::workloads::limited::Limited;
+use crate::workloads::paused::Pauses;
+use crate::workloads::streams::StreamClient;
 
 /// The longest time that due work may wait, while a healthy node lives.
 pub(crate) const BOUND: Duration = Duration::from_secs(1800);

@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::bank::Open;
 use crate::network::Network;
 use crate::virtual_time::elapsed;
+use crate::workloads::bank::Open;
 
 /// The container.
 pub(crate) const EQUAL: &str = "equal";

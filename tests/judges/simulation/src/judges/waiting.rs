@@ -21,19 +21,19 @@ use cdb_provider::documents::{
 use duroxide::providers::WorkItem;
 use tokio::time::{sleep, timeout};
 
-use crate::bank::{BANK, Bank};
-use crate::blocked::is_unfit;
 use crate::bounds::Bounds;
 use crate::cluster::Cluster;
-use crate::conserved::{has_backlog, is_early};
 use crate::excuses::Scope;
-use crate::handling::Place;
-use crate::limited::{CAPPED, RATED};
+use crate::judges::handling::Place;
 use crate::network::{MEMBERS, Outside};
 use crate::node::client;
-use crate::pauses::PAUSED;
-use crate::streams::{STREAMS, StreamDocument};
 use crate::virtual_time::{elapsed, since_start};
+use crate::workloads::bank::{BANK, Bank};
+use crate::workloads::blocked::is_unfit;
+use crate::workloads::conserved::{has_backlog, is_early};
+use crate::workloads::limited::{CAPPED, RATED};
+use crate::workloads::paused::PAUSED;
+use crate::workloads::streams::{STREAMS, StreamDocument};
 
 /// The shortest pause between two looks.
 const PAUSE: Duration = Duration::from_secs(5);

@@ -11,11 +11,11 @@ use cdb_provider::documents::Durable;
 use cdb_tests::audit_by_instance;
 use duroxide::{AppErrorKind, ErrorDetails, OrchestrationStatus};
 
-use crate::effects::{Counted, Documents};
 use crate::ledger::{Booked, Ledger};
 use crate::play::Ended;
 use crate::runtime::keep_trying;
 use crate::workload::{Job, Kind};
+use crate::workloads::effects::{Counted, Documents};
 
 /// The time that the rest of a run has to finish: locks expire, messages are delivered, cancelled
 /// activities stop.

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::handling::{Handled as HandledMessage, Handling};
+use crate::judges::handling::{Handled as HandledMessage, Handling};
 use crate::node::{Pace, Shared};
 use crate::random::Random;
 use crate::virtual_time::elapsed;

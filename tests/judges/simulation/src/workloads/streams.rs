@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::handling::{Handled, Handling, Place};
+use crate::judges::handling::{Handled, Handling, Place};
 use crate::node::{Pace, SLOW, Shared};
 use crate::random::Random;
 use crate::virtual_time::elapsed;

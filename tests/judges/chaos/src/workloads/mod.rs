@@ -1,0 +1,3 @@
+//! The workloads.
+
+pub(crate) mod effects;

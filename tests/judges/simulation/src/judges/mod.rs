@@ -1,0 +1,5 @@
+//! The judges.
+
+pub(crate) mod handling;
+pub(crate) mod invariants;
+pub(crate) mod waiting;
