@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Parser, ValueEnum};
 
 use crate::profile::FixedProfile;
 use crate::run::Hang;
-use crate::workload::Workload;
+use crate::workloads;
 
 /// Simulates clusters in virtual time, a process for each seed
 #[derive(Clone, Debug, Parser)]
@@ -22,8 +23,8 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 1.0)]
     pub(crate) days: f64,
     /// The only workload; all by default
-    #[arg(long)]
-    pub(crate) only: Option<Workload>,
+    #[arg(long, value_parser = names())]
+    pub(crate) only: Option<String>,
     /// A fixed cluster and load instead of those drawn from the seed, to measure throughput
     #[arg(long)]
     pub(crate) profile: Option<FixedProfile>,
@@ -60,11 +61,21 @@ impl Args {
     /// Returns the arguments that decide a run besides its seed and the faults that are left out.
     pub(crate) fn of_run(&self) -> Vec<String> {
         let mut all = vec!["--days".to_owned(), self.days.to_string()];
-        all.extend(choice("--only", self.only));
+        all.extend(
+            self.only
+                .iter()
+                .flat_map(|it| ["--only".to_owned(), it.clone()]),
+        );
         all.extend(choice("--profile", self.profile));
         all.extend(choice("--hang", self.hang));
         all
     }
+}
+
+fn names() -> PossibleValuesParser {
+    let all = workloads::all().into_iter();
+    let all = all.map(|it| it.about());
+    PossibleValuesParser::new(all.map(|it| PossibleValue::new(it.name).help(it.help)))
 }
 
 fn choice(option: &str, chosen: Option<impl ValueEnum>) -> Vec<String> {

@@ -10,7 +10,6 @@ use cdb_emulator::{
     Effect, Emulator, Failover, Fault as ServiceFault, Latency, OperationKind, ReplicaLag,
 };
 use cdb_provider::CosmosDBProvider;
-use cdb_provider::record::Recorder;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -23,9 +22,6 @@ use crate::random::Random;
 use crate::run::RunConfig;
 use crate::virtual_time::{elapsed, set_clock};
 use crate::weathers::{Sort, Trouble};
-use crate::workloads::bank::BANK;
-use crate::workloads::equal::EQUAL;
-use crate::workloads::streams::STREAMS;
 
 /// The most physical partitions, so that splits end.
 const MOST_PARTITIONS: usize = 16;
@@ -40,7 +36,6 @@ const RESTART: Duration = Duration::from_secs(30);
 const REPLACED: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(5);
 
 /// The nodes and their service.
-#[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) network: Arc<Network>,
     pub(crate) shared: Shared,
@@ -48,7 +43,7 @@ pub(crate) struct Cluster {
     slots: Mutex<Vec<Slot>>,
     bystander: Mutex<Option<CosmosDBProvider>>,
     /// The physical partitions of each container.
-    ranges: Mutex<[(&'static str, Vec<String>); 4]>,
+    ranges: Mutex<Vec<(&'static str, Vec<String>)>>,
     random: Mutex<Random>,
     /// The number of splits so far.
     splits: AtomicU64,
@@ -59,7 +54,7 @@ pub(crate) struct Cluster {
 }
 
 /// The place of a node.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Slot {
     node: Option<Node>,
     /// The last deployment before the node started.
@@ -73,7 +68,7 @@ impl Cluster {
     pub(crate) async fn start(
         config: &RunConfig,
         profile: Profile,
-        recorder: Option<Recorder>,
+        shared: Shared,
     ) -> Result<Arc<Self>, String> {
         let (seed, trace) = (config.seed, config.trace);
         let emulator = Emulator::builder()
@@ -84,16 +79,14 @@ impl Cluster {
             .start_in_process()
             .map_err(|error| error.to_string())?;
         let ranges: Vec<String> = (0..profile.partitions).map(|it| it.to_string()).collect();
+        let containers = [CONTAINER].into_iter().chain(shared.containers());
         let cluster = Arc::new(Self {
             network: Network::new(emulator, seed, profile.distance),
-            shared: Shared {
-                recorder,
-                ..Shared::default()
-            },
+            ranges: Mutex::new(containers.map(|it| (it, ranges.clone())).collect()),
+            shared,
             profile,
             slots: Mutex::default(),
             bystander: Mutex::default(),
-            ranges: Mutex::new([CONTAINER, STREAMS, BANK, EQUAL].map(|it| (it, ranges.clone()))),
             random: Mutex::new(Random::new(seed, "cluster")),
             splits: AtomicU64::new(0),
             deployed: AtomicU32::new(0),
@@ -279,7 +272,7 @@ impl Cluster {
             let range = &ranges[self.random.lock().await.below(ranges.len())];
             let scope = Scope::Partition(container, range.clone());
             let what = format!("{sort:?} {trouble:?}");
-            let excuses = &self.shared.handling.excuses;
+            let excuses = &self.shared.excuses;
             match trouble {
                 Trouble::Slow { .. } => excuses.note_slow(scope, lasting, what),
                 _ => excuses.note(scope, lasting, what),
@@ -353,7 +346,7 @@ impl Cluster {
     }
 
     fn excuse(&self, scope: Scope, lasting: Duration, what: impl Into<String>) {
-        self.shared.handling.excuses.note(scope, lasting, what);
+        self.shared.excuses.note(scope, lasting, what);
     }
 
     /// Notes that a node is impaired. The only node delays everything.
@@ -371,8 +364,7 @@ impl Cluster {
             return;
         }
         self.excuse_node(node, down, "killed");
-        self.shared.handling.forget(node_number(node));
-        self.shared.limited.forget(node_number(node));
+        self.shared.killed(node_number(node));
         let killed = self.slots.lock().await[node].node.take();
         if let Some(killed) = killed {
             killed.kill().await;

@@ -22,7 +22,7 @@ fn run_one(seed: u64, args: &Args) -> ExitCode {
     let config = RunConfig {
         seed,
         time: Duration::from_secs_f64(args.days * 86_400.0),
-        only: args.only,
+        only: args.only.clone(),
         profile: args.profile,
         without: args.without.clone(),
         trace: args.trace,

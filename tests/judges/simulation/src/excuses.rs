@@ -1,9 +1,9 @@
 //! The times of faults, and what they can delay: the judges of waiting items do not count them.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::guarded::Guarded;
 use crate::virtual_time::elapsed;
 
 /// What a fault can delay.
@@ -19,9 +19,20 @@ pub(crate) enum Scope {
     Loads,
 }
 
+impl Scope {
+    /// Returns whether such a fault can delay what a node does, wherever it reads and writes.
+    pub(crate) fn explains(&self, node: u32) -> bool {
+        match self {
+            Self::Node(impaired) => *impaired == node,
+            Self::Loads => false,
+            Self::Everything | Self::Partition(..) => true,
+        }
+    }
+}
+
 /// The faults of a run so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Excuses(Arc<Mutex<Vec<Window>>>);
+pub(crate) struct Excuses(Guarded<Vec<Window>>);
 
 #[derive(Clone, Debug)]
 struct Window {
@@ -47,7 +58,7 @@ impl Excuses {
 
     fn push(&self, scope: Scope, is_slow: bool, lasting: Duration, what: String) {
         let from = elapsed();
-        self.lock().push(Window {
+        self.0.lock().push(Window {
             scope,
             is_slow,
             from,
@@ -56,17 +67,13 @@ impl Excuses {
         });
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Window>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Returns how much of `span` faults took that concern an item.
     pub(crate) fn time(
         &self,
         span: &Range<Duration>,
         concerns: impl Fn(&Scope) -> bool,
     ) -> Duration {
-        let windows = self.lock();
+        let windows = self.0.lock();
         let mut full = Vec::new();
         let mut half = Vec::new();
         for window in windows.iter().filter(|window| concerns(&window.scope)) {
@@ -82,7 +89,7 @@ impl Excuses {
 
     /// Returns the faults of a time, as text.
     pub(crate) fn of(&self, from: Duration, until: Duration) -> Vec<String> {
-        let windows = self.lock();
+        let windows = self.0.lock();
         let overlapping = windows
             .iter()
             .filter(|window| window.from <= until && window.until >= from);

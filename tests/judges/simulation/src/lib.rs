@@ -6,16 +6,18 @@
 
 mod args;
 mod bounds;
+mod caller;
 mod cluster;
 mod command;
 mod counted;
 mod excuses;
 mod faults;
+mod guarded;
+mod judge;
 mod judges;
 mod network;
 mod node;
 mod operators;
-mod orchestrations;
 mod profile;
 mod random;
 mod run;
@@ -30,7 +32,4 @@ mod workload;
 mod workloads;
 
 pub use command::command;
-pub use profile::FixedProfile;
-pub use run::{Hang, Outcome, RunConfig, run};
 pub use scenario::{NodeSettings, Scenario, ScenarioNode};
-pub use workload::Workload;

@@ -1,30 +1,27 @@
 //! A node: a real duroxide runtime on a real provider, and handlers of ordered work. It can be
 //! killed at any time.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_chaos::{CONTAINER, DATABASE, Documents, Ledger, keep_trying, messaging, transactional};
+use cdb_chaos::{CONTAINER, DATABASE, Documents, Ledger, keep_trying};
 use cdb_client::database::{BootstrapConfig, OnDifference};
 use cdb_client::transport::Transport;
 use cdb_client::{ContainerClient, CosmosClient, MasterKey};
+use cdb_provider::payload::{EncodedPayload, PayloadCodec, PayloadError};
 use cdb_provider::record::{Recorded, Recorder};
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, HandOver, MembershipConfig};
 use duroxide::providers::Provider;
+use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{ObservabilityConfig, Runtime, RuntimeOptions};
+use duroxide::{OrchestrationContext, OrchestrationRegistry};
 
-use crate::judges::handling::Handling;
+use crate::excuses::Excuses;
+use crate::judges::{self, Handling, Judges};
 use crate::network::{Link, Network, NodeTransport};
-use crate::orchestrations::{activities, orchestrations};
 use crate::virtual_time::{elapsed, with_clock_ahead};
-use crate::workloads::bank::{BANK, BankWorker, Open};
-use crate::workloads::blocked::Codec;
-use crate::workloads::conserved::Sent;
-use crate::workloads::equal::{Calls, EqualWriter};
-use crate::workloads::limited::Limited;
-use crate::workloads::paused::Pauses;
-use crate::workloads::streams::{Record, STREAMS, StreamWorker};
+use crate::workload::{Member, Part, Workload};
+use crate::workloads::Workloads;
 
 /// Dispatchers of turns in a node.
 const CONCURRENCY: u32 = 2;
@@ -32,8 +29,8 @@ const CONCURRENCY: u32 = 2;
 /// Dispatchers of activities in a node. Two workloads have an activity each that takes minutes.
 pub(crate) const WORKERS: u32 = 3;
 
-/// The containers of orchestrations, of ordered work, and of leases and messages that get no work.
-const IDLE_CONTAINERS: [&str; 3] = ["idle", "idle-work", "idle-bank"];
+/// The container of idle nodes, which gets no work.
+const IDLE_CONTAINER: &str = "idle";
 
 /// The pause between two polls and between two heartbeats of an idle node with a slow pace.
 pub(crate) const SLOW: Duration = Duration::from_secs(10);
@@ -82,32 +79,51 @@ impl Pace {
 pub(crate) struct Node {
     transport: NodeTransport,
     runtime: Arc<Runtime>,
-    streams: StreamWorker,
-    bank: BankWorker,
-    equal: Option<EqualWriter>,
+    /// What workloads run besides the runtime.
+    parts: Vec<Part>,
 }
 
-/// What the nodes of a cluster and the judges share.
-#[derive(Clone, Debug, Default)]
+/// What nodes, workloads and judges of a run share.
 pub(crate) struct Shared {
-    /// The messages of streams that the nodes have handled.
-    pub(crate) record: Record,
-    pub(crate) bank: Open,
+    pub(crate) workloads: Workloads,
+    pub(crate) judges: Judges,
     /// The handlers that run.
     pub(crate) handling: Handling,
-    /// The limited activities that run.
-    pub(crate) limited: Limited,
-    /// The current pauses of instances.
-    pub(crate) pauses: Pauses,
-    /// The writes of equal content.
-    pub(crate) equal: Calls,
-    /// The events that calls have sent.
-    pub(crate) sent: Sent,
+    /// The faults.
+    pub(crate) excuses: Excuses,
     /// The record of the run, as the process of the clients.
     pub(crate) recorder: Option<Recorder>,
 }
 
 impl Shared {
+    pub(crate) fn new(workloads: Workloads, recorder: Option<Recorder>) -> Self {
+        let excuses = Excuses::default();
+        let handling = Handling::new(&excuses);
+        Self {
+            workloads,
+            judges: judges::all(&handling),
+            handling,
+            excuses,
+            recorder,
+        }
+    }
+
+    /// Returns the containers of the workloads.
+    pub(crate) fn containers(&self) -> impl Iterator<Item = &'static str> {
+        self.workloads.iter().filter_map(|it| it.container())
+    }
+
+    /// Returns whether a workload is such.
+    pub(crate) fn any(&self, is_such: impl Fn(&dyn Workload) -> bool) -> bool {
+        self.workloads.iter().any(|it| is_such(&**it))
+    }
+
+    /// Notes that a node is killed.
+    pub(crate) fn killed(&self, node: u32) {
+        self.judges.iter().for_each(|it| it.killed(node));
+        self.workloads.iter().for_each(|it| it.killed(node));
+    }
+
     /// Returns a provider whose calls are recorded, if the run is, as those of a process.
     pub(crate) fn recorded(
         &self,
@@ -119,14 +135,6 @@ impl Shared {
         };
         let recorder = process.map_or_else(|| recorder.clone(), |it| recorder.process(it));
         Arc::new(Recorded::new(provider, &recorder))
-    }
-}
-
-impl fmt::Debug for Node {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node")
-            .field("transport", &self.transport)
-            .finish_non_exhaustive()
     }
 }
 
@@ -145,15 +153,19 @@ impl Node {
         let client = with_clock_ahead(clock_ahead, || client(network, &transport));
         let (provider, documents) = keep_trying(|| open(&client, number, config)).await?;
         let ledger = keep_trying(|| Ledger::on(&client)).await?;
-        let streams = [STREAMS, IDLE_CONTAINERS[1]][usize::from(config.idle)];
-        let streams = StreamWorker::start(&client, number, streams, config.pace, shared).await?;
-        let bank = [BANK, IDLE_CONTAINERS[2]][usize::from(config.idle)];
-        let bank = BankWorker::start(&client, number, bank, config.pace, shared).await?;
-        let equal = if config.idle {
-            None
-        } else {
-            Some(EqualWriter::start(&client, &shared.equal).await?)
+        let member = Member {
+            number,
+            config,
+            client: &client,
+            provider: &provider,
+            documents: &documents,
+            handling: &shared.handling,
+            excuses: &shared.excuses,
         };
+        let mut parts = Vec::new();
+        for workload in &shared.workloads {
+            parts.push(workload.join(&member).await?);
+        }
         let process = format!("node-{number}-{}", elapsed().as_millis());
         let options = RuntimeOptions {
             orchestration_concurrency: CONCURRENCY as usize,
@@ -168,26 +180,23 @@ impl Node {
             },
             ..RuntimeOptions::default()
         };
-        let messaging = messaging(&documents, config.pace.messages());
-        let transactional = transactional(&provider, &messaging);
-        let excuses = &shared.handling.excuses;
-        let limited = shared.limited.activities(number, excuses);
-        let paused = shared.pauses.activity(number, excuses);
-        let runtime = Runtime::start_with_options(
-            shared.recorded(Arc::new(provider), Some(&process)),
-            activities(
-                &ledger,
-                [transactional, limited, paused, shared.sent.activity()],
-            ),
-            orchestrations(deployed),
-            options,
-        );
+        let mut activities = ActivityRegistry::builder_from(&cdb_chaos::activities(&ledger));
+        let mut orchestrations = OrchestrationRegistry::builder_from(&cdb_chaos::orchestrations())
+            .register("Once", |ctx: OrchestrationContext, _| async move {
+                ctx.schedule_activity("Echo", "once").await
+            });
+        for workload in &shared.workloads {
+            activities = workload.activities(activities, &member);
+            orchestrations = workload.orchestrations(orchestrations, deployed);
+        }
+        let (activities, orchestrations) = (activities.build(), orchestrations.build());
+        let provider = shared.recorded(Arc::new(provider), Some(&process));
+        let runtime =
+            Runtime::start_with_options(provider, activities, orchestrations, options).await;
         Ok(Self {
-            runtime: runtime.await,
-            streams,
-            bank,
-            equal,
             transport,
+            runtime,
+            parts,
         })
     }
 
@@ -198,10 +207,30 @@ impl Node {
     /// Kills the node: nothing that it still does reaches the service.
     pub(crate) async fn kill(self) {
         self.transport.set(Link::Dead);
-        drop(self.streams);
-        drop(self.bank);
-        drop(self.equal);
+        drop(self.parts);
         self.runtime.shutdown(Some(0)).await;
+    }
+}
+
+/// A codec with one key. It stores payloads as they are if it has none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Codec(pub(crate) Option<&'static str>);
+
+impl PayloadCodec for Codec {
+    fn name(&self) -> &'static str {
+        "simulation"
+    }
+
+    fn encode(&self, payload: &str) -> Result<Option<EncodedPayload>, PayloadError> {
+        let encoded = self.0.map(|key| EncodedPayload {
+            key: key.to_owned(),
+            bytes: payload.as_bytes().to_vec(),
+        });
+        Ok(encoded)
+    }
+
+    fn decode(&self, key: &str, _: &[u8]) -> Result<String, PayloadError> {
+        Err(PayloadError::Unavailable(format!("key {key} is missing")))
     }
 }
 
@@ -240,7 +269,7 @@ pub(crate) async fn open(
         _ => HandOver::Never,
     };
     if config.idle {
-        IDLE_CONTAINERS[0].clone_into(&mut wanted.container);
+        IDLE_CONTAINER.clone_into(&mut wanted.container);
     }
     open_with(client, &wanted).await
 }

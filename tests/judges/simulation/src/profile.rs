@@ -36,7 +36,7 @@ pub(crate) struct Profile {
 
 /// A cluster and a load that are the same in every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FixedProfile {
+pub(crate) enum FixedProfile {
     /// Four nodes that share all workloads, and four that wait for work, all on one partition
     Idle4busy4,
     /// The same with idle polls and heartbeats every ten seconds
@@ -68,26 +68,6 @@ impl Profile {
                 pace: [Pace::Default, Pace::Slow][random.below(2)],
                 retention: (time / [4, 10, 20][random.below(3)]).max(SHORTEST_RETENTION),
             },
-        }
-    }
-}
-
-impl Profile {
-    /// Draws the profile of a run with limits alone: up to 50 nodes, near the service or in another continent.
-    pub(crate) fn draw_limited(seed: u64, time: Duration) -> Self {
-        let mut random = Random::new(seed, "profile of limits");
-        let nodes = [1, 2, 3, 8, 20, 50][random.below(6)];
-        let distance = [0, 20, 150, 400][random.below(4)];
-        let drawn = Self::draw(seed, time);
-        Self {
-            nodes,
-            distance: Duration::from_millis(distance),
-            bystander: nodes > 1 && drawn.bystander,
-            node: NodeConfig {
-                members: nodes > 1 && drawn.node.members,
-                ..drawn.node
-            },
-            ..drawn
         }
     }
 }

@@ -4,105 +4,81 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_chaos::{CONTAINER, DATABASE, Documents, Ledger, check, keep_trying};
-use cdb_client::{Bootstrap, CosmosClient};
-use cdb_model::{Query, Stored};
-use cdb_provider::documents::{Durable, SCHEMA_PARTITION};
 use cdb_provider::record::Recorder;
-use cdb_tests::instance_id;
 use clap::ValueEnum;
-use duroxide::Client;
 use serde::{Deserialize, Serialize};
-use tokio::runtime::Handle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tracing::subscriber::NoSubscriber;
 
+use crate::caller::Caller;
 use crate::cluster::Cluster;
 use crate::counted::HandOvers;
-use crate::faults::{Fault, Weather};
-use crate::judges::invariants::Invariants;
-use crate::judges::waiting::Judge;
+use crate::faults::Fault;
 use crate::network::Network;
-use crate::node::{client, open_for_clients};
+use crate::node::Shared;
 use crate::profile::{FixedProfile, Profile};
 use crate::stall::Watch;
 use crate::virtual_time;
-use crate::workload::{Caller, WorkPlan, Workload};
-use crate::workloads::bank::BankClient;
-use crate::workloads::equal::EqualClient;
-use crate::workloads::streams::StreamClient;
-
-/// The time that ended work has to be purged, after its retention.
-const PURGE: Duration = Duration::from_secs(3600);
-
-/// Shorter runs end before anything is purged.
-const SHORTEST_WITH_PURGE: Duration = Duration::from_secs(3600);
+use crate::workload::Workload;
+use crate::workloads;
 
 /// The longest virtual time from the last fault to the end, besides retention: of every run, and of
 /// a run with eternal orchestrations in addition. A run that takes longer never ends.
 const OVERTIME: [Duration; 2] = [Duration::from_secs(7200), Duration::from_secs(10_800)];
-
-/// The time after a fault in which its delays may go on: backoffs and locks end.
-const RECOVERY: Duration = Duration::from_secs(60);
-
-/// Tasks of an idle node.
-const TASKS_PER_NODE: usize = 100;
-
-/// The node number of the clients in the trace.
-const CLIENTS: u32 = 100;
 
 /// The most requests that a report shows.
 const DECISIONS: usize = 200;
 
 /// The settings of a run.
 #[derive(Clone, Debug)]
-pub struct RunConfig {
+pub(crate) struct RunConfig {
     /// Decides everything.
-    pub seed: u64,
+    pub(crate) seed: u64,
     /// The virtual time with faults.
-    pub time: Duration,
-    /// The only workload; all if `None`.
-    pub only: Option<Workload>,
+    pub(crate) time: Duration,
+    /// The name of the only workload; all if `None`.
+    pub(crate) only: Option<String>,
     /// The numbers of faults that are left out.
-    pub without: Vec<usize>,
+    pub(crate) without: Vec<usize>,
     /// The cluster and the load instead of those drawn from the seed.
-    pub profile: Option<FixedProfile>,
+    pub(crate) profile: Option<FixedProfile>,
     /// Whether every request is printed.
-    pub trace: bool,
+    pub(crate) trace: bool,
     /// The real time without progress after which the run has failed.
-    pub stall: Duration,
+    pub(crate) stall: Duration,
     /// How the run hangs, if it shall.
-    pub hang: Option<Hang>,
+    pub(crate) hang: Option<Hang>,
     /// The folder for the record of all calls.
-    pub record: Option<PathBuf>,
+    pub(crate) record: Option<PathBuf>,
 }
 
 /// What a run found.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// The hash of every request and answer, as hexadecimal digits.
-    pub hash: String,
+    pub(crate) hash: String,
     /// The number of requests.
-    pub requests: u64,
+    pub(crate) requests: u64,
     /// The number of messages that turns consumed before they were stored.
-    pub handed_over: u64,
+    pub(crate) handed_over: u64,
     /// The number of orchestrations that clients started.
-    pub orchestrations: usize,
+    pub(crate) orchestrations: usize,
     /// The number of nodes.
-    pub nodes: usize,
+    pub(crate) nodes: usize,
     /// Virtual days multiplied by nodes.
-    pub node_days: f64,
+    pub(crate) node_days: f64,
     /// The faults of the run.
-    pub faults: Vec<String>,
+    pub(crate) faults: Vec<String>,
     /// What is wrong; empty for a good run.
-    pub problems: Vec<String>,
+    pub(crate) problems: Vec<String>,
     /// The latest requests about the problems.
-    pub decisions: Vec<String>,
+    pub(crate) decisions: Vec<String>,
 }
 
 /// How a run hangs, to test how that is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Hang {
+pub(crate) enum Hang {
     /// No virtual time passes.
     Spinning,
     /// Virtual time passes without end.
@@ -114,7 +90,7 @@ pub enum Hang {
 ///
 /// # Errors
 /// When the cluster cannot start or be judged.
-pub fn run(
+pub(crate) fn run(
     config: &RunConfig,
     stalled: impl FnOnce(Outcome) + Send + 'static,
 ) -> Result<Outcome, String> {
@@ -130,15 +106,17 @@ async fn simulate(
     config: &RunConfig,
     stalled: impl FnOnce(Outcome) + Send + 'static,
 ) -> Result<Outcome, String> {
-    let drawn = || match config.only {
-        Some(Workload::Limited) => Profile::draw_limited(config.seed, config.time),
-        _ => Profile::draw(config.seed, config.time),
-    };
+    let workloads = workloads::all();
+    let (seed, time) = (config.seed, config.time);
+    let is_only = |it: &&Arc<dyn Workload>| config.only.as_deref() == Some(it.about().name);
+    let only = workloads.iter().find(is_only);
+    let drawn = || only.map_or_else(|| Profile::draw(seed, time), |it| it.profile(seed, time));
     let profile = config.profile.map_or_else(drawn, FixedProfile::profile);
     let folder = config.record.as_deref();
     let recorder = folder.map(|folder| recorder(folder, config.seed));
     let recorder = recorder.transpose().map_err(|error| error.to_string())?;
-    let cluster = Cluster::start(config, profile, recorder.clone()).await?;
+    let shared = Shared::new(workloads, recorder.clone());
+    let cluster = Cluster::start(config, profile, shared).await?;
     let faults = faults(config, &profile);
     let mut outcome = Outcome {
         nodes: profile.nodes,
@@ -210,32 +188,17 @@ async fn live(
     cluster: &Arc<Cluster>,
     faults: Vec<Fault>,
 ) -> Result<(usize, Vec<String>), String> {
-    let (network, profile) = (&cluster.network, cluster.profile);
-    let outside = client(network, &network.connect(CLIENTS));
-    let caller = connect(&outside, cluster).await?;
-    let delays = faults.iter().filter_map(|fault| {
-        let until = fault.delays_until(profile.nodes)?;
-        Some(fault.at..until + RECOVERY)
-    });
-    let delays = delays.collect();
+    let caller = Caller::connect(config, cluster, &faults).await?;
     let suffering = tokio::spawn(cluster.clone().suffer(faults));
-    let judge = Judge::new(cluster);
-    let watching = tokio::spawn(judge.clone().watch());
-    let invariants = Invariants::new(cluster);
-    let checking = tokio::spawn(invariants.clone().watch());
-    let plan = WorkPlan {
-        seed: config.seed,
-        only: config.only,
-        until: Instant::now() + config.time,
-        nodes: profile.nodes,
-        outside,
-        retention: profile.node.retention,
-        wave: profile.wave,
-        delays: (profile.weather == Weather::Calm).then_some(delays),
-    };
-    let seen = Box::pin(caller.work(&plan)).await;
+    let judges = &cluster.shared.judges;
+    let mut watching = JoinSet::new();
+    for judge in judges.clone() {
+        let cluster = cluster.clone();
+        watching.spawn(async move { judge.watch(&cluster).await });
+    }
+    let seen = Box::pin(caller.work()).await;
     suffering.await.map_err(|error| error.to_string())?;
-    network.heal();
+    cluster.network.heal();
     cluster.healthy().await;
     match config.hang {
         #[expect(clippy::empty_loop, reason = "the test of a run that stands still")]
@@ -243,23 +206,14 @@ async fn live(
         Some(Hang::Waiting) => std::future::pending().await,
         None => {}
     }
-    watching.abort();
-    checking.abort();
-    let problems = seen.problems.iter();
-    let problems = problems.filter_map(|problem| without_late_starts(network, problem));
-    let mut problems: Vec<String> = problems.collect();
-    problems.extend(judge.problems());
-    problems.extend(invariants.problems());
-    problems.extend(cluster.shared.handling.problems());
+    drop(watching);
     if let Some(recorder) = &cluster.shared.recorder {
         recorder.rest();
     }
-    let verdict = check(&caller.ledger, &caller.documents, &seen.ended).await?;
-    let found = verdict.problems();
-    problems.extend(found.filter_map(|problem| without_late_writes(network, problem)));
-    if config.time >= SHORTEST_WITH_PURGE {
-        sleep(profile.node.retention + PURGE).await;
-        problems.extend(leftovers(&caller, profile.nodes).await?);
+    let mut problems = seen.problems.clone();
+    for judge in judges {
+        let found = judge.judge(&caller, &seen).await;
+        problems.extend(found.map_err(|error| format!("{}: {error}", judge.name()))?);
     }
     Ok((seen.ended.len() + seen.others, problems))
 }
@@ -282,102 +236,6 @@ impl Outcome {
         self.problems = problems;
         self
     }
-}
-
-/// Opens what clients of the cluster need.
-async fn connect(outside: &CosmosClient, cluster: &Arc<Cluster>) -> Result<Caller, String> {
-    let shared = &cluster.shared;
-    let provider = keep_trying(|| open_for_clients(outside)).await?;
-    let database = outside.database(DATABASE);
-    let documents = keep_trying(|| database.bootstrap::<Documents>(CONTAINER, Bootstrap::Skip));
-    let provider = Arc::new(provider);
-    Ok(Caller {
-        client: Arc::new(Client::new(shared.recorded(provider.clone(), None))),
-        provider,
-        limited: shared.limited.clone(),
-        pauses: shared.pauses.clone(),
-        ledger: keep_trying(|| Ledger::on(outside)).await?,
-        documents: documents.await?,
-        streams: StreamClient::connect(outside, shared).await?,
-        bank: BankClient::connect(outside, &shared.bank).await?,
-        equal: EqualClient::connect(outside, &shared.equal, cluster.network.clone()).await?,
-        sent: shared.sent.clone(),
-        cluster: cluster.clone(),
-    })
-}
-
-/// Returns the problem of an instance that is started again and again, unless a start of it arrived
-/// a second time, after the deletion of its life: duroxide ignores the next start (docs/errors.md,
-/// "Not covered").
-fn without_late_starts(network: &Network, problem: &str) -> Option<String> {
-    let name = problem.strip_suffix(" has not ended");
-    let name = name
-        .and_then(|name| name.split_once(": life-"))
-        .map(|it| it.0);
-    let is_explained = name.is_some_and(|name| {
-        let start = format!(r#"{{\"StartOrchestration\":{{\"instance\":\"{name}\""#);
-        network.wrote_late(|body| body.contains(&start))
-    });
-    (!is_explained).then(|| problem.to_owned())
-}
-
-/// Returns a problem of an instance without what a creation explains that arrived a second time,
-/// after its document was deleted (docs/errors.md, "Not covered").
-fn without_late_writes(network: &Network, problem: &str) -> Option<String> {
-    let Some((instance, found)) = problem.split_once("`: ") else {
-        return Some(problem.to_owned());
-    };
-    let id = instance.trim_start_matches('`');
-    // The creation of an instance is a request of its own, those of chunks are in batches.
-    let created = format!("{{\"id\":\"{id}:instance\"");
-    let is_created = network.wrote_late(|body| body.starts_with(&created));
-    let left = found.split("; ").filter(|problem| {
-        let Some(part) = problem.strip_prefix("nothing refers to chunk ") else {
-            return !is_created;
-        };
-        let part = format!("\"part\":\"{part}\"");
-        !network.wrote_late(|body| body.contains(&part))
-    });
-    let left: Vec<&str> = left.collect();
-    (!left.is_empty()).then(|| format!("{instance}`: {}", left.join("; ")))
-}
-
-/// Returns documents and tasks that are left when everything has ended and was purged.
-async fn leftovers(caller: &Caller, nodes: usize) -> Result<Vec<String>, String> {
-    let mut problems = Vec::new();
-    let own = caller.documents.view::<Durable>();
-    let all = || {
-        own.query(Query::<Durable>::across_partitions())
-            .row_by_row()
-            .all()
-    };
-    // Documents of other types belong to the workloads.
-    let documents = keep_trying(all).await?.into_iter().filter_map(Result::ok);
-    let documents: Vec<Stored<Durable>> = documents.collect();
-    let orphans: Vec<&str> = documents
-        .iter()
-        .filter(|stored| is_orphan(stored))
-        .map(|it| it.id.as_str())
-        .collect();
-    if !orphans.is_empty() {
-        let sample = &orphans[..orphans.len().min(20)];
-        problems.push(format!(
-            "{} documents are left, such as {sample:?}",
-            orphans.len()
-        ));
-    }
-    let tasks = Handle::current().metrics().num_alive_tasks();
-    if tasks > TASKS_PER_NODE * (nodes + 1) {
-        problems.push(format!("{tasks} tasks are left on {nodes} nodes"));
-    }
-    Ok(problems)
-}
-
-/// Returns whether a document belongs to an instance. A session may wait for the next cleanup.
-fn is_orphan(stored: &Stored<Durable>) -> bool {
-    let instance = instance_id(&stored.document);
-    instance.is_some_and(|id| id != SCHEMA_PARTITION)
-        && !matches!(stored.document, Durable::Session(_))
 }
 
 /// Returns the instance that a problem names.

@@ -15,9 +15,8 @@ use tokio::time::Instant;
 use tracing::subscriber::NoSubscriber;
 
 use crate::network::{Link, Network, NodeTransport};
-use crate::node::{client, open_for_clients, open_with};
+use crate::node::{Codec, client, open_for_clients, open_with};
 use crate::virtual_time;
-use crate::workloads::blocked::Codec;
 
 /// The service, and the network to it.
 #[derive(Debug)]

@@ -5,10 +5,15 @@
 //! It reads nothing from the store: the clients note what they stored, the handlers that they run.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Duration;
 
+use async_trait::async_trait;
+
+use crate::caller::{Caller, Seen};
 use crate::excuses::{Excuses, Scope};
+use crate::guarded::Guarded;
+use crate::judge::{Judge, MOST};
 use crate::network::MEMBERS;
 use crate::virtual_time::elapsed;
 
@@ -20,17 +25,14 @@ const EXPLAINED: Duration = Duration::from_secs(60);
 /// each.
 const SUSPECTS: Duration = Duration::from_secs(3 * 30);
 
-/// The most problems that are kept.
-const MOST: usize = 20;
-
 /// A logical partition: the container and the partition key.
 pub(crate) type Place = (&'static str, String);
 
 /// The running handlers of all nodes, and the due messages of streams.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Handling {
-    state: Arc<Mutex<State>>,
-    pub(crate) excuses: Excuses,
+    state: Guarded<State>,
+    excuses: Excuses,
 }
 
 #[derive(Debug, Default)]
@@ -106,9 +108,48 @@ impl Handled {
     }
 }
 
+#[async_trait]
+impl Judge for Handling {
+    fn name(&self) -> &'static str {
+        "handling"
+    }
+
+    /// Forgets what a killed node is handling. Its handlers go on without an effect.
+    fn killed(&self, node: u32) {
+        let state = &mut *self.lock();
+        for runs in state.running.values_mut() {
+            runs.retain(|run| run.node != node);
+        }
+        for (name, stream) in &mut state.streams {
+            let next = Handled::in_stream(name, stream.done + 1, Place::default());
+            if state.running.get(&next.name).is_some_and(Vec::is_empty) {
+                stream.free_since = elapsed();
+                stream.is_suspect = true;
+            }
+        }
+        state.running.retain(|_, runs| !runs.is_empty());
+    }
+
+    async fn judge(&self, _: &Caller, _: &Seen) -> Result<Vec<String>, String> {
+        Ok(std::mem::take(&mut self.lock().problems))
+    }
+}
+
 impl Handling {
+    pub(crate) fn new(excuses: &Excuses) -> Self {
+        Self {
+            excuses: excuses.clone(),
+            ..Self::default()
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
+    }
+
+    /// Adds a place whose faults concern messages.
+    pub(crate) fn add(&self, place: Place) {
+        self.lock().ranges.entry(place).or_default();
     }
 
     /// Returns the places of the messages so far.
@@ -144,22 +185,6 @@ impl Handling {
             since: elapsed(),
             has_ended: false,
         }
-    }
-
-    /// Forgets what a killed node is handling. Its handlers go on without an effect.
-    pub(crate) fn forget(&self, node: u32) {
-        let state = &mut *self.lock();
-        for runs in state.running.values_mut() {
-            runs.retain(|run| run.node != node);
-        }
-        for (name, stream) in &mut state.streams {
-            let next = Handled::in_stream(name, stream.done + 1, Place::default());
-            if state.running.get(&next.name).is_some_and(Vec::is_empty) {
-                stream.free_since = elapsed();
-                stream.is_suspect = true;
-            }
-        }
-        state.running.retain(|_, runs| !runs.is_empty());
     }
 
     /// Reports a problem, unless a fault of the last minute can have caused it.
@@ -209,7 +234,7 @@ impl Handling {
     }
 
     /// Reports the streams whose next message has waited for longer than `bound`.
-    pub(crate) fn judge(&self, bound: Duration) {
+    pub(crate) fn judge_waiting(&self, bound: Duration) {
         let now = elapsed();
         let all = self.lock().waiting();
         for waiting in all {
@@ -234,11 +259,6 @@ impl Handling {
                 state.streams.entry(waiting.stream).or_default().is_reported = true;
             }
         }
-    }
-
-    /// Returns the problems so far.
-    pub(crate) fn problems(&self) -> Vec<String> {
-        std::mem::take(&mut self.lock().problems)
     }
 }
 

@@ -2,11 +2,11 @@
 //! back has a paused instance, every lock has an end, every intent has a target and a deadline.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cdb_chaos::{CONTAINER, DATABASE, Documents, keep_trying};
-use cdb_client::{Bootstrap, ContainerClient, Error};
+use async_trait::async_trait;
+use cdb_chaos::CONTAINER;
+use cdb_client::{ContainerClient, Error};
 use cdb_model::{Query, Stored};
 use cdb_provider::documents::{
     Durable, Instance, InstanceKey, NEVER, OrchestratorItem, OutboxIntent, PAUSED, WorkerItem,
@@ -14,9 +14,10 @@ use cdb_provider::documents::{
 use cdb_tests::instance_id;
 use tokio::time::{sleep, timeout};
 
+use crate::caller::{Caller, Seen};
 use crate::cluster::Cluster;
-use crate::network::Outside;
-use crate::node::client;
+use crate::guarded::Guarded;
+use crate::judge::{Judge, MOST, outside, view};
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -30,58 +31,35 @@ const LONGEST_LOCK: Duration = Duration::from_secs(600);
 /// Clocks of nodes are wrong by less.
 const WRONG: Duration = Duration::from_secs(60);
 
-/// The most problems that are kept.
-const MOST: usize = 20;
-
 /// The judge of a cluster's store.
-#[derive(Clone, Debug)]
-pub(crate) struct Invariants {
-    cluster: Arc<Cluster>,
-    problems: Arc<Mutex<BTreeSet<String>>>,
-}
+#[derive(Default)]
+pub(super) struct Invariants(Guarded<BTreeSet<String>>);
 
-impl Invariants {
-    pub(crate) fn new(cluster: &Arc<Cluster>) -> Self {
-        Self {
-            cluster: cluster.clone(),
-            problems: Arc::default(),
-        }
+#[async_trait]
+impl Judge for Invariants {
+    fn name(&self) -> &'static str {
+        "invariants"
     }
 
-    /// Returns the problems so far.
-    pub(crate) fn problems(&self) -> Vec<String> {
-        let problems = self.problems.lock();
-        let problems = problems.unwrap_or_else(PoisonError::into_inner);
-        problems.iter().take(MOST).cloned().collect()
-    }
-
-    /// Looks until it is dropped.
-    pub(crate) async fn watch(self) {
-        let mut splits = self.cluster.splits();
-        let mut store = self.open().await;
+    async fn watch(&self, cluster: &Cluster) {
+        let mut splits = cluster.splits();
+        let open = async || view(&outside(cluster), CONTAINER).await.latest_committed();
+        let mut store = open().await;
         loop {
             sleep(PAUSE).await;
-            if splits != self.cluster.splits() {
-                splits = self.cluster.splits();
-                store = self.open().await;
+            if splits != cluster.splits() {
+                splits = cluster.splits();
+                store = open().await;
             }
             // A store that fails has nothing to look at.
             let found = timeout(PATIENCE, look(&store)).await;
             let found = found.unwrap_or(Ok(Vec::new())).unwrap_or_default();
-            let problems = self.problems.lock();
-            problems
-                .unwrap_or_else(PoisonError::into_inner)
-                .extend(found);
+            self.0.lock().extend(found);
         }
     }
 
-    async fn open(&self) -> ContainerClient<Durable> {
-        let network = &self.cluster.network;
-        let outside = client(network, &Outside(network.clone()));
-        let database = outside.database(DATABASE);
-        let opened = keep_trying(|| database.bootstrap::<Documents>(CONTAINER, Bootstrap::Skip));
-        let opened = opened.await.expect("the container exists");
-        opened.view().latest_committed()
+    async fn judge(&self, _: &Caller, _: &Seen) -> Result<Vec<String>, String> {
+        Ok(self.0.lock().iter().take(MOST).cloned().collect())
     }
 }
 

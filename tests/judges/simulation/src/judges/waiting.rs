@@ -7,33 +7,31 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cdb_chaos::{CONTAINER, DATABASE, Documents, keep_trying};
+use async_trait::async_trait;
+use cdb_chaos::CONTAINER;
+use cdb_client::ContainerClient;
 use cdb_client::partitions::PhysicalPartitionId;
-use cdb_client::{Bootstrap, ContainerClient};
 use cdb_model::stored::Unreadable;
 use cdb_model::{Query, Stored};
 use cdb_provider::documents::{
     Durable, FIRST_DUE, Instance, InstanceKey, OrchestratorItem, OutboxIntent, WorkerItem,
 };
+use cdb_tests::instance_id;
 use duroxide::providers::WorkItem;
 use tokio::time::{sleep, timeout};
 
 use crate::bounds::Bounds;
+use crate::caller::{Caller, Seen};
 use crate::cluster::Cluster;
 use crate::excuses::Scope;
-use crate::judges::handling::Place;
-use crate::network::{MEMBERS, Outside};
-use crate::node::client;
+use crate::guarded::Guarded;
+use crate::judge::{Judge, MOST, outside, view};
+use crate::judges::Place;
+use crate::network::MEMBERS;
 use crate::virtual_time::{elapsed, since_start};
-use crate::workloads::bank::{BANK, Bank};
-use crate::workloads::blocked::is_unfit;
-use crate::workloads::conserved::{has_backlog, is_early};
-use crate::workloads::limited::{CAPPED, RATED};
-use crate::workloads::paused::PAUSED;
-use crate::workloads::streams::{STREAMS, StreamDocument};
+use crate::workload::Workload;
 
 /// The shortest pause between two looks.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -44,26 +42,21 @@ const SHARE: u64 = 100;
 /// The time that a partition has to answer the judge.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The most problems that are kept.
-const MOST: usize = 20;
-
 /// A lock beyond this time from now is not that of a turn: a dead provider holds the instance.
 const LONG_LOCK: Duration = Duration::from_secs(30);
 
-/// The judge of a cluster.
-#[derive(Clone, Debug)]
-pub(crate) struct Judge {
-    cluster: Arc<Cluster>,
-    bounds: Bounds,
-    /// The problem of each instance.
-    problems: Arc<Mutex<BTreeMap<String, String>>>,
-}
+/// The problem of each instance.
+#[derive(Default)]
+pub(super) struct Waiting(Guarded<BTreeMap<String, String>>);
 
 /// What the judge reads with. A split makes it stale.
-struct Eyes {
+struct Eyes<'a> {
+    cluster: &'a Cluster,
+    bounds: Bounds,
+    problems: &'a Guarded<BTreeMap<String, String>>,
     documents: ContainerClient<Durable>,
-    streams: ContainerClient<StreamDocument>,
-    bank: ContainerClient<Bank>,
+    /// The containers of workloads.
+    others: Vec<(&'static str, ContainerClient<Durable>)>,
     splits: u64,
 }
 
@@ -79,75 +72,66 @@ struct Item {
     is_start: bool,
 }
 
-impl Judge {
-    pub(crate) fn new(cluster: &Arc<Cluster>) -> Self {
-        Self {
-            cluster: cluster.clone(),
-            bounds: Bounds::of(cluster.profile.node.pace),
-            problems: Arc::default(),
-        }
+#[async_trait]
+impl Judge for Waiting {
+    fn name(&self) -> &'static str {
+        "waiting"
     }
 
-    /// Returns the problems so far.
-    pub(crate) fn problems(&self) -> Vec<String> {
-        let problems = self.problems.lock();
-        let problems = problems.unwrap_or_else(PoisonError::into_inner);
-        problems.values().take(MOST).cloned().collect()
-    }
-
-    /// Judges until it is dropped.
-    pub(crate) async fn watch(self) {
-        let handling = self.cluster.shared.handling.clone();
+    async fn watch(&self, cluster: &Cluster) {
+        let handling = &cluster.shared.handling;
         // When each instance was last seen under the lock of a dead provider.
         let mut held = BTreeMap::new();
-        let mut eyes = self.open().await;
+        let mut eyes = Eyes::open(cluster, &self.0).await;
         let mut next = 0;
         loop {
             sleep(PAUSE).await;
-            handling.judge(self.bounds.message_handed_out);
-            if eyes.splits != self.cluster.splits() {
-                eyes = self.open().await;
+            handling.judge_waiting(eyes.bounds.message_handed_out);
+            if eyes.splits != cluster.splits() {
+                eyes = Eyes::open(cluster, &self.0).await;
             }
-            let requests = self.cluster.network.trace().count();
+            let requests = cluster.network.trace().count();
             if requests >= next {
-                let asked = self.look(&eyes, &mut held).await;
+                let asked = eyes.look(&mut held).await;
                 next = requests + SHARE * asked;
             }
         }
     }
 
-    async fn open(&self) -> Eyes {
-        let splits = self.cluster.splits();
-        let network = &self.cluster.network;
-        let outside = client(network, &Outside(network.clone()));
-        let database = outside.database(DATABASE);
-        let failed = "the containers exist";
-        let documents = keep_trying(|| database.bootstrap::<Documents>(CONTAINER, Bootstrap::Skip));
-        let documents = documents.await.expect(failed).view();
-        let streams = keep_trying(|| database.bootstrap(STREAMS, Bootstrap::Skip)).await;
-        let bank = keep_trying(|| database.bootstrap(BANK, Bootstrap::Skip)).await;
-        Eyes {
+    async fn judge(&self, _: &Caller, _: &Seen) -> Result<Vec<String>, String> {
+        Ok(self.0.lock().values().take(MOST).cloned().collect())
+    }
+}
+
+impl<'a> Eyes<'a> {
+    async fn open(cluster: &'a Cluster, problems: &'a Guarded<BTreeMap<String, String>>) -> Self {
+        let (splits, client) = (cluster.splits(), outside(cluster));
+        let documents = view(&client, CONTAINER).await;
+        let mut others = Vec::new();
+        for name in cluster.shared.containers() {
+            others.push((name, view(&client, name).await));
+        }
+        Self {
+            cluster,
+            bounds: Bounds::of(cluster.profile.node.pace),
+            problems,
             documents,
-            streams: streams.expect(failed),
-            bank: bank.expect(failed),
+            others,
             splits,
         }
     }
 
     /// Looks at the store once. Returns the number of requests.
-    async fn look(&self, eyes: &Eyes, held: &mut BTreeMap<String, Duration>) -> u64 {
-        let ranges = eyes
-            .documents
-            .physical_partitions()
-            .await
-            .unwrap_or_default();
+    async fn look(&self, held: &mut BTreeMap<String, Duration>) -> u64 {
+        let ranges = self.documents.physical_partitions().await;
+        let ranges = ranges.unwrap_or_default();
         let mut items = Vec::new();
         for range in &ranges {
-            let found = timeout(PATIENCE, self.due(eyes, range)).await;
+            let found = timeout(PATIENCE, self.due(range)).await;
             items.extend(found.unwrap_or_default());
         }
         let mut asked = ranges.len() as u64;
-        let roster = eyes.range_of((CONTAINER, MEMBERS.to_owned())).await;
+        let roster = self.range_of((CONTAINER, MEMBERS.to_owned())).await;
         for item in &items {
             let since_due = item.due..elapsed();
             if self.waited(item, roster.as_ref(), &since_due) <= item.bound {
@@ -155,7 +139,7 @@ impl Judge {
             }
             let problem = if item.kind == "turn" {
                 asked += 1;
-                self.judge_turn(eyes, item, roster.as_ref(), held).await
+                self.judge_turn(item, roster.as_ref(), held).await
             } else {
                 Some(format!("no lock since {:.0} s", item.due.as_secs_f64()))
             };
@@ -163,17 +147,16 @@ impl Judge {
                 self.report(item, &why);
             }
         }
-        self.place_messages(eyes).await;
+        self.place_messages().await;
         asked
     }
 
     /// Tells the judge of handlers where their messages are stored.
-    async fn place_messages(&self, eyes: &Eyes) {
+    async fn place_messages(&self) {
         let handling = &self.cluster.shared.handling;
         let mut ranges = BTreeMap::new();
-        let roster = (STREAMS, MEMBERS.to_owned());
-        for place in handling.places().into_iter().chain([roster]) {
-            if let Some(range) = eyes.range_of(place.clone()).await {
+        for place in handling.places() {
+            if let Some(range) = self.range_of(place.clone()).await {
                 ranges.insert(place, range.to_string());
             }
         }
@@ -181,8 +164,8 @@ impl Judge {
     }
 
     /// Returns the items of a physical partition that have been due for B.
-    async fn due(&self, eyes: &Eyes, range: &PhysicalPartitionId) -> Vec<Item> {
-        let before = eyes.documents.now() - self.bounds.handed_out;
+    async fn due(&self, range: &PhysicalPartitionId) -> Vec<Item> {
+        let before = self.documents.now() - self.bounds.handed_out;
         let query = Query::<Durable>::across_partitions().filter(
             OrchestratorItem::VISIBLE_AT
                 .between(FIRST_DUE, before)
@@ -190,25 +173,22 @@ impl Judge {
                 | WorkerItem::VISIBLE_AT.between(FIRST_DUE, before).within()
                 | OutboxIntent::CREATED_AT.between(FIRST_DUE, before).within(),
         );
-        let query = eyes
-            .documents
-            .query(query)
-            .in_physical_partition(range)
-            .row_by_row();
+        let query = self.documents.query(query).in_physical_partition(range);
+        let query = query.row_by_row();
         let rows: Vec<Result<Stored<Durable>, Unreadable>> = query.all().await.unwrap_or_default();
         let mut items = Vec::new();
         for row in rows.into_iter().flatten() {
-            items.extend(self.item(eyes, range, row.document).await);
+            items.extend(self.item(range, row.document).await);
         }
         items
     }
 
-    async fn item(
-        &self,
-        eyes: &Eyes,
-        range: &PhysicalPartitionId,
-        document: Durable,
-    ) -> Option<Item> {
+    async fn item(&self, range: &PhysicalPartitionId, document: Durable) -> Option<Item> {
+        let instance = instance_id(&document)?.to_owned();
+        let holds = |it: &dyn Workload| it.holds(&instance, &document);
+        if self.cluster.shared.any(holds) {
+            return None;
+        }
         let Bounds {
             handed_out,
             activity_handed_out,
@@ -224,21 +204,12 @@ impl Judge {
             is_start: false,
         };
         let item = match document {
-            // They may be paused: the workload judges that their instances end.
-            Durable::OrchestratorItem(OrchestratorItem { instance_id, .. })
-            | Durable::WorkerItem(WorkerItem { instance_id, .. })
-                if instance_id.starts_with(PAUSED) =>
-            {
-                return None;
-            }
             Durable::OrchestratorItem(message) => {
                 let content = serde_json::from_str(message.work_item.header());
                 let is_start = matches!(content, Ok(WorkItem::StartOrchestration { .. }));
                 let turn = item(message.instance_id, "turn", message.visible_at, handed_out);
                 Item { is_start, ..turn }
             }
-            // It waits for its limit: the workload judges that it ends.
-            Durable::WorkerItem(activity) if is_limited(&activity) => return None,
             Durable::WorkerItem(activity) => item(
                 activity.instance_id,
                 "activity",
@@ -247,15 +218,14 @@ impl Judge {
             ),
             Durable::OutboxIntent(intent) => {
                 let target = (CONTAINER, intent.target_instance_id);
-                let target = eyes.range_of(target).await;
+                let target = self.range_of(target).await;
                 let (instance, created) = (intent.instance_id, intent.created_at);
                 let item = item(instance, "message to another instance", created, handed_out);
                 Item { target, ..item }
             }
             _ => return None,
         };
-        let runs = !is_unfit(&item.instance) && !is_early(&item.instance);
-        runs.then_some(item)
+        Some(item)
     }
 
     /// Returns how long an item has waited during `span`, without the time of faults that can delay
@@ -276,20 +246,19 @@ impl Judge {
             Scope::Loads => item.kind == "turn",
             Scope::Node(_) => false,
         };
-        let excused = self.cluster.shared.handling.excuses.time(span, concerns);
+        let excused = self.cluster.shared.excuses.time(span, concerns);
         span.end.saturating_sub(span.start).saturating_sub(excused)
     }
 
     /// Judges a turn whose oldest message has been due for B. Returns what is wrong.
     async fn judge_turn(
         &self,
-        eyes: &Eyes,
         item: &Item,
         roster: Option<&PhysicalPartitionId>,
         held: &mut BTreeMap<String, Duration>,
     ) -> Option<String> {
         let key = InstanceKey::new(&*item.instance);
-        let read = timeout(PATIENCE, eyes.documents.read(&key)).await;
+        let read = timeout(PATIENCE, self.documents.read(&key)).await;
         let instance: Option<Instance> = read.ok()?.ok()?.map(|stored| stored.document);
         // Messages for an instance that does not exist wait for its start.
         if instance.is_none() && !item.is_start {
@@ -304,7 +273,8 @@ impl Judge {
         let begin = held.get(&item.instance).copied().unwrap_or_default();
         let mut begin = item.due.max(begin);
         let written = instance.map_or(Duration::ZERO, |it| since_start(it.updated_at));
-        if has_backlog(&item.instance) {
+        let has_backlog = |it: &dyn Workload| it.has_backlog(&item.instance);
+        if self.cluster.shared.any(has_backlog) {
             begin = begin.max(written);
         }
         let ended = self.bounds.turn_ended;
@@ -319,7 +289,7 @@ impl Judge {
 
     fn report(&self, item: &Item, why: &str) {
         let now = elapsed();
-        let faults = self.cluster.shared.handling.excuses.of(item.due, now);
+        let faults = self.cluster.shared.excuses.of(item.due, now);
         let Item {
             instance,
             kind,
@@ -332,26 +302,15 @@ impl Judge {
             "{instance}: at {now} s its {kind} in partition {range} is due since {due} s, with {why}; \
              faults: {faults:?}"
         );
-        let problems = self.problems.lock();
-        let mut problems = problems.unwrap_or_else(PoisonError::into_inner);
+        let mut problems = self.problems.lock();
         problems.entry(instance.clone()).or_insert(problem);
     }
-}
 
-impl Eyes {
     /// Returns the physical partition of a place.
     async fn range_of(&self, (container, key): Place) -> Option<PhysicalPartitionId> {
         let key = key.as_str().into();
-        let found = match container {
-            STREAMS => self.streams.physical_partition_of(&key).await,
-            BANK => self.bank.physical_partition_of(&key).await,
-            _ => self.documents.physical_partition_of(&key).await,
-        };
-        found.ok().flatten()
+        let other = self.others.iter().find(|(name, _)| *name == container);
+        let container = other.map_or(&self.documents, |(_, other)| other);
+        container.physical_partition_of(&key).await.ok().flatten()
     }
-}
-
-fn is_limited(activity: &WorkerItem) -> bool {
-    let labels = activity.labels.as_ref();
-    labels.is_some_and(|labels| [CAPPED, RATED].contains(&&*labels.activity))
 }

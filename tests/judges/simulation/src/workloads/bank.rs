@@ -1,31 +1,23 @@
 //! Leases, outbox and inbox on every node: counters that one holder at a time writes, and transfers
 //! between accounts, which take place exactly once.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::OnceLock;
 
-use cdb_chaos::{DATABASE, keep_trying};
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
+use cdb_client::{ContainerClient, CosmosClient};
 use cdb_coordination::messaging::{Handled, MessagingConfig};
 use cdb_coordination::outbox::OutboxError;
 use cdb_coordination::retry::RetryPolicy;
 use cdb_coordination::{Leases, Message, MessageDocument, Messaging, OutboxBatch, Received};
 use cdb_model::operation::Lease;
-use cdb_model::query::QueriedIn;
-use cdb_model::{Container, Document, Patch, Query};
+use cdb_model::{Container, Document, Patch};
 use serde::{Deserialize, Serialize};
-use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::judges::handling::{Handled as HandledMessage, Handling};
-use crate::node::{Pace, Shared};
-use crate::random::Random;
-use crate::virtual_time::elapsed;
-use crate::workload::BOUND;
+use crate::judges::{Handled as HandledMessage, Handling};
+use crate::node::Pace;
+use crate::workload::prelude::*;
 
 /// The container of leases and messages.
-pub(crate) const BANK: &str = "bank";
+const BANK: &str = "bank";
 
 /// The number of counters, and of accounts.
 const PLACES: usize = 6;
@@ -69,11 +61,11 @@ pub(crate) struct Receipt {
 
 /// The documents of the bank.
 #[derive(Container, Clone, Debug)]
-pub(crate) enum Bank {
+pub(crate) enum Documents {
     Counter(Counter),
     Account(Account),
     Receipt(Receipt),
-    Message(MessageDocument<Bank>),
+    Message(MessageDocument<Documents>),
 }
 
 /// To the receiver of a transfer.
@@ -99,71 +91,115 @@ impl Message for Confirm {
     const TYPE: &'static str = "confirm";
 }
 
-/// Whether the nodes transfer and write.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Open(Arc<AtomicBool>);
+/// The bank, whose nodes transfer and write.
+#[derive(Default)]
+pub(super) struct Bank {
+    gate: Gate,
+    documents: OnceLock<ContainerClient<Documents>>,
+}
 
-impl Open {
-    pub(crate) fn set(&self, open: bool) {
-        self.0.store(open, Ordering::Relaxed);
+#[async_trait(?Send)]
+impl Workload for Bank {
+    fn about(&self) -> About {
+        About::always("bank", "Leases, and transfers by outbox and inbox")
     }
 
-    pub(crate) fn is_open(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    fn container(&self) -> Option<&'static str> {
+        Some(BANK)
     }
 
-    /// Waits until the bank is open.
-    async fn wait(&self) {
-        while !self.is_open() {
-            sleep(Duration::from_secs(60)).await;
+    /// Creates the accounts and counters.
+    async fn prepare(&self, outside: &CosmosClient) -> Result<(), String> {
+        let documents = open(outside, BANK).await?;
+        for number in 0..PLACES {
+            let account = Account {
+                place: place("account", number),
+                balance: 0,
+                sent: 0,
+                received: 0,
+                confirmed: 0,
+            };
+            keep_trying(|| documents.create_if_missing(&account)).await?;
+            let counter = Counter {
+                place: place("counter", number),
+                written: 0,
+                count: 0,
+                lease: Lease::free(),
+            };
+            keep_trying(|| documents.create_if_missing(&counter)).await?;
         }
+        self.documents.get_or_init(|| documents);
+        Ok(())
     }
-}
 
-/// The part of a node. Dropping it stops the node's tasks.
-#[derive(Debug)]
-pub(crate) struct BankWorker {
-    _messaging: Messaging<Bank>,
-    tasks: [AbortHandle; 2],
-}
-
-impl Drop for BankWorker {
-    fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
-        }
-    }
-}
-
-impl BankWorker {
-    /// Starts messaging, and tasks that transfer and write while the bank is open.
-    pub(crate) async fn start(
-        client: &CosmosClient,
-        number: u32,
-        container: &str,
-        pace: Pace,
-        shared: &Shared,
-    ) -> Result<Self, String> {
-        let open = &shared.bank;
-        let bank = open_container(client, container).await?;
-        let name = format!("node-{number}-{}", elapsed().as_millis());
-        let messaging = messaging(&bank, pace, number, shared.handling.clone());
-        let random = |purpose| Random::new(u64::from(number), &format!("{purpose} {name}"));
-        let transfers = transfer_all(
-            messaging.clone(),
-            name.clone(),
-            random("bank"),
-            open.clone(),
-        );
-        let leases = Leases::new(&bank, name.clone()).with_duration(LEASE);
-        let writes = write_all(leases, random("leases"), open.clone());
-        Ok(Self {
-            tasks: [
-                tokio::spawn(transfers).abort_handle(),
-                tokio::spawn(writes).abort_handle(),
-            ],
-            _messaging: messaging,
+    fn join<'a>(&'a self, node: &'a Member<'a>) -> Joining<'a> {
+        Box::pin(async move {
+            let (bank, name) = (node.open(BANK).await?, node.name());
+            let messaging = messaging(&bank, node.config.pace, node.number, node.handling.clone());
+            let random =
+                |purpose| Random::new(u64::from(node.number), &format!("{purpose} {name}"));
+            let mut tasks = JoinSet::new();
+            let gate = self.gate.clone();
+            tasks.spawn(transfer_all(
+                messaging.clone(),
+                name.clone(),
+                random("bank"),
+                gate,
+            ));
+            let leases = Leases::new(&bank, name.clone()).with_duration(LEASE);
+            tasks.spawn(write_all(leases, random("leases"), self.gate.clone()));
+            Ok(part((tasks, messaging)))
         })
+    }
+
+    /// Lets the nodes work, and judges.
+    async fn run(&self, caller: &Caller) -> Seen {
+        self.gate.open(caller).await;
+        let deadline = Instant::now() + BOUND;
+        loop {
+            let unfinished = keep_trying(|| self.unfinished()).await;
+            let unfinished = unfinished
+                .unwrap_or_else(|error| vec![format!("the bank cannot be read: {error}")]);
+            if unfinished.is_empty() || Instant::now() >= deadline {
+                return Seen::of(unfinished);
+            }
+            sleep(Duration::from_secs(5)).await;
+        }
+    }
+}
+
+impl Bank {
+    /// Returns transfers that did not take place exactly once, and counters that two holders wrote.
+    async fn unfinished(&self) -> Result<Vec<String>, cdb_client::Error> {
+        let documents = self.documents.get().expect("it is prepared");
+        let (mut problems, mut sums, mut balance) = (Vec::new(), [0; 3], 0);
+        for account in read_all::<_, Account>(documents).await? {
+            let counts = [account.sent, account.received, account.confirmed];
+            for (sum, count) in sums.iter_mut().zip(counts) {
+                *sum += count;
+            }
+            balance += account.balance;
+        }
+        let receipts = read_all::<_, Receipt>(documents).await?.len() as u64;
+        if sums != [receipts; 3] || balance != 0 {
+            let [sent, received, confirmed] = sums;
+            problems.push(format!(
+                "account-*: {sent} transfers are sent, {received} received, {confirmed} confirmed, \
+                 with {receipts} receipts and a balance of {balance}"
+            ));
+        }
+        for counter in read_all::<_, Counter>(documents).await? {
+            let Counter {
+                place,
+                written,
+                count,
+                ..
+            } = counter;
+            if written != count {
+                problems.push(format!("{place}: {written} is written, {count} counted"));
+            }
+        }
+        Ok(problems)
     }
 }
 
@@ -172,11 +208,11 @@ fn place(kind: &str, number: usize) -> String {
 }
 
 fn messaging(
-    bank: &ContainerClient<Bank>,
+    bank: &ContainerClient<Documents>,
     pace: Pace,
     node: u32,
     handling: Handling,
-) -> Messaging<Bank> {
+) -> Messaging<Documents> {
     // Refused requests cost attempts, and no message may become a dead letter.
     let retry = RetryPolicy::default().with_max_attempts(10_000);
     let config = MessagingConfig::default()
@@ -217,7 +253,7 @@ fn work_of(credit: &Credit) -> Duration {
     })
 }
 
-fn credit(message: Received<Credit>, mut batch: OutboxBatch<Bank>) -> Handled<Bank> {
+fn credit(message: Received<Credit>, mut batch: OutboxBatch<Documents>) -> Handled<Documents> {
     let Credit {
         transfer,
         from,
@@ -238,18 +274,33 @@ fn credit(message: Received<Credit>, mut batch: OutboxBatch<Bank>) -> Handled<Ba
     Ok(batch)
 }
 
-async fn confirm(message: Received<Confirm>, mut batch: OutboxBatch<Bank>) -> Handled<Bank> {
+async fn confirm(
+    message: Received<Confirm>,
+    mut batch: OutboxBatch<Documents>,
+) -> Handled<Documents> {
     let patch = Patch::new().incr(Account::CONFIRMED, 1);
     let account = AccountKey::new(message.message.sender);
     batch.add(patch.at(&account))?;
     Ok(batch)
 }
 
+/// Waits until the bank is open.
+async fn closed(gate: &Gate) {
+    while !gate.is_open() {
+        sleep(Duration::from_secs(60)).await;
+    }
+}
+
 /// Transfers between accounts. A failed commit may have taken place; the account knows.
-async fn transfer_all(messaging: Messaging<Bank>, name: String, mut random: Random, open: Open) {
+async fn transfer_all(
+    messaging: Messaging<Documents>,
+    name: String,
+    mut random: Random,
+    gate: Gate,
+) {
     for number in 0_u64.. {
-        sleep(random.duration(Duration::from_secs(1)..Duration::from_secs(600))).await;
-        open.wait().await;
+        sleep(random.duration(SECOND..Duration::from_secs(600))).await;
+        closed(&gate).await;
         let credit = Credit {
             transfer: format!("{name}-{number}"),
             from: place("account", random.below(PLACES)),
@@ -261,7 +312,7 @@ async fn transfer_all(messaging: Messaging<Bank>, name: String, mut random: Rand
     }
 }
 
-async fn transfer(messaging: &Messaging<Bank>, credit: &Credit) -> Result<(), OutboxError> {
+async fn transfer(messaging: &Messaging<Documents>, credit: &Credit) -> Result<(), OutboxError> {
     let mut batch = messaging.batch(&*credit.from);
     let patch = Patch::new()
         .incr(Account::BALANCE, -credit.amount)
@@ -273,10 +324,10 @@ async fn transfer(messaging: &Messaging<Bank>, credit: &Credit) -> Result<(), Ou
 }
 
 /// Leases counters and writes them. Some holders take longer than their lease.
-async fn write_all(leases: Leases<Bank, Counter>, mut random: Random, open: Open) {
+async fn write_all(leases: Leases<Documents, Counter>, mut random: Random, gate: Gate) {
     loop {
-        sleep(random.duration(Duration::from_secs(1)..Duration::from_secs(300))).await;
-        open.wait().await;
+        sleep(random.duration(SECOND..Duration::from_secs(300))).await;
+        closed(&gate).await;
         let key = CounterKey::new(place("counter", random.below(PLACES)));
         let Ok(mut guard) = leases.acquire(&key).await else {
             continue;
@@ -295,103 +346,4 @@ async fn write_all(leases: Leases<Bank, Counter>, mut random: Random, open: Open
         // A lease that is not released expires.
         let _lost = guard.release().await;
     }
-}
-
-/// The judge of the bank.
-#[derive(Clone, Debug)]
-pub(crate) struct BankClient {
-    documents: ContainerClient<Bank>,
-    open: Open,
-}
-
-impl BankClient {
-    /// Creates the accounts and counters.
-    pub(crate) async fn connect(client: &CosmosClient, open: &Open) -> Result<Self, String> {
-        let documents = open_container(client, BANK).await?;
-        for number in 0..PLACES {
-            let account = Account {
-                place: place("account", number),
-                balance: 0,
-                sent: 0,
-                received: 0,
-                confirmed: 0,
-            };
-            keep_trying(|| documents.create_if_missing(&account)).await?;
-            let counter = Counter {
-                place: place("counter", number),
-                written: 0,
-                count: 0,
-                lease: Lease::free(),
-            };
-            keep_trying(|| documents.create_if_missing(&counter)).await?;
-        }
-        Ok(Self {
-            documents,
-            open: open.clone(),
-        })
-    }
-
-    /// Lets the nodes work until `until`, and judges. Returns the problems.
-    pub(crate) async fn work(&self, until: Instant) -> Vec<String> {
-        self.open.set(true);
-        sleep_until(until).await;
-        self.open.set(false);
-        let deadline = Instant::now() + BOUND;
-        loop {
-            let unfinished = match keep_trying(|| self.unfinished()).await {
-                Ok(unfinished) => unfinished,
-                Err(error) => vec![format!("the bank cannot be read: {error}")],
-            };
-            if unfinished.is_empty() || Instant::now() >= deadline {
-                return unfinished;
-            }
-            sleep(Duration::from_secs(5)).await;
-        }
-    }
-
-    /// Returns transfers that did not take place exactly once, and counters that two holders wrote.
-    async fn unfinished(&self) -> Result<Vec<String>, cdb_client::Error> {
-        let (mut problems, mut sums, mut balance) = (Vec::new(), [0; 3], 0);
-        for account in self.all::<Account>().await? {
-            let counts = [account.sent, account.received, account.confirmed];
-            for (sum, count) in sums.iter_mut().zip(counts) {
-                *sum += count;
-            }
-            balance += account.balance;
-        }
-        let receipts = self.all::<Receipt>().await?.len() as u64;
-        if sums != [receipts; 3] || balance != 0 {
-            let [sent, received, confirmed] = sums;
-            problems.push(format!(
-                "account-*: {sent} transfers are sent, {received} received, {confirmed} confirmed, \
-                 with {receipts} receipts and a balance of {balance}"
-            ));
-        }
-        for counter in self.all::<Counter>().await? {
-            let Counter {
-                place,
-                written,
-                count,
-                ..
-            } = counter;
-            if written != count {
-                problems.push(format!("{place}: {written} is written, {count} counted"));
-            }
-        }
-        Ok(problems)
-    }
-
-    async fn all<T: QueriedIn<Bank>>(&self) -> Result<Vec<T>, cdb_client::Error> {
-        let found = self.documents.query(Query::<T>::across_partitions());
-        let found = found.all().await?.into_iter();
-        Ok(found.map(|stored| stored.document).collect())
-    }
-}
-
-async fn open_container(
-    client: &CosmosClient,
-    name: &str,
-) -> Result<ContainerClient<Bank>, String> {
-    let database = client.database(DATABASE);
-    keep_trying(|| database.bootstrap::<Bank>(name, Bootstrap::CreateIfMissing)).await
 }

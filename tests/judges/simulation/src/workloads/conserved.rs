@@ -3,19 +3,12 @@
 //! knows yet, to instances that continue as new with thousands of them, and to paused ones.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use cdb_chaos::keep_trying;
 use cdb_provider::Extent;
-use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistryBuilder};
+use duroxide::Client;
 use futures::future::join_all;
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::random::Random;
-use crate::workload::{BOUND, Caller, Seen};
+use crate::workload::prelude::*;
 
 /// Consumes events until the last one, and returns them.
 const GATHER: &str = "Gather";
@@ -47,7 +40,7 @@ const CALLER: u64 = 0;
 
 /// The events of all instances.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Sent(Arc<Mutex<BTreeMap<String, Events>>>);
+pub(super) struct Conserved(Guarded<BTreeMap<String, Events>>);
 
 /// The events that calls have sent to an instance.
 #[derive(Clone, Debug, Default)]
@@ -67,26 +60,46 @@ struct Call {
     ended: u64,
 }
 
-/// Returns whether no node can run an instance for a while: the workload judges that it ends.
-pub(crate) fn is_early(instance: &str) -> bool {
-    instance.starts_with(LATER)
-}
+#[async_trait(?Send)]
+impl Workload for Conserved {
+    fn about(&self) -> About {
+        About::always("conserved", "Queued events, each of which is consumed once")
+    }
 
-/// Returns whether an instance has many messages, which wait for one another.
-pub(crate) fn has_backlog(instance: &str) -> bool {
-    [GATHER, LATER, BROOD]
-        .iter()
-        .any(|name| instance.starts_with(name))
-}
+    fn activities(&self, all: Activities, _: &Member<'_>) -> Activities {
+        let sent = self.clone();
+        let tell = move |ctx: ActivityContext, input: String| {
+            let sent = sent.clone();
+            async move { sent.tell(&ctx.get_client(), &input).await }
+        };
+        all.register(TELL, tell)
+    }
 
-/// Adds the orchestrations of a node with so many deployments.
-pub(crate) fn register(
-    builder: OrchestrationRegistryBuilder,
-    deployed: u32,
-) -> OrchestrationRegistryBuilder {
-    let builder = builder.register(GATHER, gather).register(BROOD, brood);
-    let later = (1..=deployed).map(|number| format!("{LATER}{number}"));
-    later.fold(builder, |builder, name| builder.register(name, gather))
+    fn orchestrations(&self, all: Orchestrations, deployed: u32) -> Orchestrations {
+        let all = all.register(GATHER, gather).register(BROOD, brood);
+        let later = (1..=deployed).map(|number| format!("{LATER}{number}"));
+        later.fold(all, |all, name| all.register(name, gather))
+    }
+
+    /// No node can run a later one for a while.
+    fn holds(&self, instance: &str, _: &Durable) -> bool {
+        instance.starts_with(LATER)
+    }
+
+    fn has_backlog(&self, instance: &str) -> bool {
+        let names = [GATHER, LATER, BROOD];
+        names.iter().any(|name| instance.starts_with(name))
+    }
+
+    async fn run(&self, caller: &Caller) -> Seen {
+        let wave = caller.cluster.profile.wave.max(Duration::from_secs(60));
+        let (broods, floods, early) = tokio::join!(
+            Box::pin(self.broods(caller, wave)),
+            Box::pin(self.floods(caller, wave * 4)),
+            Box::pin(self.early(caller, wave * 4)),
+        );
+        [broods, floods, early].into_iter().collect()
+    }
 }
 
 /// Consumes this many events in each execution. The input has them and those of former executions.
@@ -117,45 +130,38 @@ async fn brood(ctx: OrchestrationContext, input: String) -> Result<String, Strin
     gathered
 }
 
-impl Sent {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Events>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+impl Conserved {
+    /// Sends a number of events, as the activity.
+    async fn tell(&self, client: &Client, input: &str) -> Result<String, String> {
+        let (instance, count) = input.split_once(' ').ok_or("no events")?;
+        let run = self.of(instance, Events::step);
+        for _ in 0..count.parse().unwrap_or(1) {
+            self.send(client, instance, run).await?;
+        }
+        self.of(instance, |events| events.is_told = true);
+        Ok(String::new())
     }
 
-    /// Returns the activity that sends events.
-    pub(crate) fn activity(&self) -> ActivityRegistry {
-        let sent = self.clone();
-        let tell = move |ctx: ActivityContext, input: String| {
-            let sent = sent.clone();
-            async move {
-                let (instance, count) = input.split_once(' ').ok_or("no events")?;
-                let client = ctx.get_client();
-                let run = sent.lock().entry(instance.to_owned()).or_default().step();
-                for _ in 0..count.parse().unwrap_or(1) {
-                    sent.send(&client, instance, run).await?;
-                }
-                sent.lock().entry(instance.to_owned()).or_default().is_told = true;
-                Ok(String::new())
-            }
-        };
-        ActivityRegistry::builder().register(TELL, tell).build()
+    /// Returns what `look` finds in the events of an instance.
+    fn of<T>(&self, instance: &str, look: impl FnOnce(&mut Events) -> T) -> T {
+        look(self.0.lock().entry(instance.to_owned()).or_default())
     }
 
     /// Sends an event. Every call sends another one, so a repeated call does not send one twice.
     async fn send(&self, client: &Client, instance: &str, sender: u64) -> Result<(), String> {
         let call = || async {
-            let begun = self.lock().entry(instance.to_owned()).or_default().step();
+            let begun = self.of(instance, Events::step);
             let event = format!("{sender}-{begun}");
             client.enqueue_event(instance, QUEUE, &*event).await?;
-            let mut sent = self.lock();
-            let events = sent.entry(instance.to_owned()).or_default();
-            let ended = events.step();
-            let call = Call {
-                sender,
-                begun,
-                ended,
-            };
-            events.accepted.insert(event, call);
+            self.of(instance, |events| {
+                let ended = events.step();
+                let call = Call {
+                    sender,
+                    begun,
+                    ended,
+                };
+                events.accepted.insert(event, call);
+            });
             Ok::<_, duroxide::ClientError>(())
         };
         keep_trying(call).await
@@ -164,11 +170,7 @@ impl Sent {
     async fn until_told(&self, instance: &str) -> bool {
         let deadline = Instant::now() + BOUND;
         while Instant::now() < deadline {
-            if self
-                .lock()
-                .get(instance)
-                .is_some_and(|events| events.is_told)
-            {
+            if self.of(instance, |events| events.is_told) {
                 return true;
             }
             sleep(Duration::from_secs(1)).await;
@@ -176,14 +178,138 @@ impl Sent {
         false
     }
 
-    /// Returns the events that an instance has been sent so far.
-    fn until_now(&self, instance: &str) -> Events {
-        self.lock().get(instance).cloned().unwrap_or_default()
+    /// Sends the last event to an instance, and judges its output.
+    async fn judge(&self, caller: &Caller, instance: &str) -> Option<String> {
+        // A second run of the activity may send more, which come after the last event.
+        let events = self.of(instance, |events| events.clone());
+        sleep(CLOCKS).await;
+        let last = || caller.client.enqueue_event(instance, QUEUE, LAST);
+        if let Err(error) = keep_trying(last).await {
+            return Some(format!(
+                "{instance}: the last event is not accepted: {error}"
+            ));
+        }
+        let output = caller.end(instance).await;
+        self.0.lock().remove(instance);
+        events.judge(instance, output.as_deref())
     }
 
-    fn forget(&self, instance: &str) {
-        self.lock().remove(instance);
+    /// Starts parents whose children get events beside their start, also from this client.
+    async fn broods(&self, caller: &Caller, longest: Duration) -> Seen {
+        let mut random = Random::new(caller.seed, "broods");
+        let (mut work, mut following) = (Seen::default(), JoinSet::new());
+        while caller.goes_on() {
+            let parent = format!("{BROOD}-{}", work.others);
+            let kind = ["child", "detached"][random.below(2)];
+            let child = format!("{parent}-{kind}");
+            let count = [1, 3, 70][random.below(3)];
+            work.start(caller, &parent, BROOD, &format!("{child} {count}"))
+                .await;
+            let (sent, one) = (self.clone(), caller.clone());
+            following.spawn(async move {
+                let own = (0..3).map(|_| sent.send(&one.client, &child, CALLER));
+                let own = join_all(own).await;
+                if let Some(error) = own.into_iter().find_map(Result::err) {
+                    return Some(format!("{child}: an event is not accepted: {error}"));
+                }
+                let problem = if sent.until_told(&child).await {
+                    sent.judge(&one, &child).await
+                } else {
+                    Some(format!("{child}: not all events are sent"))
+                };
+                let ended = one.end(&parent).await;
+                problem.or_else(|| {
+                    ended
+                        .is_none()
+                        .then(|| format!("{parent}: it has not ended"))
+                })
+            });
+            caller.rest(&mut random, SECOND..longest).await;
+        }
+        work.gather(following).await
     }
+
+    /// Sends many events to instances that continue as new, some of which are paused then.
+    async fn floods(&self, caller: &Caller, longest: Duration) -> Seen {
+        let mut random = Random::new(caller.seed, "floods");
+        let (mut work, mut following) = (Seen::default(), JoinSet::new());
+        while caller.goes_on() {
+            let name = format!("{GATHER}-{}", work.others);
+            let (each, count) = [(1, 150), (7, 300), (20, 1000), (50, 2000)][random.below(4)];
+            work.start(caller, &name, GATHER, &format!("{each}|")).await;
+            let is_paused = random.chance(50);
+            let held = random.duration(SECOND..Duration::from_secs(120));
+            let (sent, one) = (self.clone(), caller.clone());
+            following.spawn(async move {
+                let (flood, pause) = tokio::join!(
+                    sent.flood(&one, &name, count),
+                    hold_for(&one, &name, is_paused.then_some(held)),
+                );
+                match flood.and(pause) {
+                    Err(error) => Some(format!("{name}: {error}")),
+                    Ok(()) => sent.judge(&one, &name).await,
+                }
+            });
+            caller.rest(&mut random, SECOND..longest).await;
+        }
+        work.gather(following).await
+    }
+
+    async fn flood(&self, caller: &Caller, instance: &str, count: usize) -> Result<(), String> {
+        for _ in 0..count {
+            self.send(&caller.client, instance, CALLER).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts orchestrations that no node knows, sends them events, and deploys them.
+    async fn early(&self, caller: &Caller, longest: Duration) -> Seen {
+        let mut random = Random::new(caller.seed, "early");
+        let mut work = Seen::default();
+        for number in 1_u32.. {
+            caller.rest(&mut random, SECOND..longest).await;
+            if !caller.goes_on() {
+                break;
+            }
+            let orchestration = format!("{LATER}{number}");
+            let mut started = Vec::new();
+            for events in [0, 5, 64, 300] {
+                let name = format!("{orchestration}-{events}");
+                work.start(caller, &name, &orchestration, "20|").await;
+                if let Err(error) = self.flood(caller, &name, events).await {
+                    work.problems.push(format!("{name}: {error}"));
+                }
+                started.push(name);
+            }
+            sleep(random.duration(Duration::ZERO..DEPLOYED)).await;
+            caller.cluster.deploy().await;
+            let judged = started.iter().map(|name| self.judge(caller, name));
+            work.problems
+                .extend(join_all(judged).await.into_iter().flatten());
+        }
+        work
+    }
+}
+
+/// Pauses an instance for a time.
+async fn hold_for(caller: &Caller, instance: &str, time: Option<Duration>) -> Result<(), String> {
+    let Some(time) = time else { return Ok(()) };
+    sleep(Duration::from_secs(1)).await;
+    let paused = caller
+        .provider
+        .pause(instance, Extent::Alone, "a simulation")
+        .await;
+    match paused {
+        // It has not begun.
+        Err(error) if !error.is_retryable() => return Ok(()),
+        // After another error it may be paused.
+        _ => sleep(time).await,
+    }
+    let resume = || caller.provider.resume(instance, Extent::Alone);
+    let resumed = keep_trying(resume).await;
+    resumed
+        .map(drop)
+        .map_err(|error| format!("it cannot be resumed: {error}"))
 }
 
 impl Events {
@@ -230,170 +356,6 @@ impl Events {
                  are consumed twice, and these come after later ones of their sender: {late:?}"
             )
         })
-    }
-}
-
-impl Caller {
-    /// Runs the parts of the workload.
-    pub(crate) async fn conserved(&self, seed: u64, longest: Duration, until: Instant) -> Seen {
-        let longest = longest.max(Duration::from_secs(60)) * 4;
-        let (broods, floods, early) = tokio::join!(
-            Box::pin(self.broods(seed, longest / 4, until)),
-            Box::pin(self.floods(seed, longest, until)),
-            Box::pin(self.early(seed, longest, until)),
-        );
-        let mut all = Seen::default();
-        for part in [broods, floods, early] {
-            all.others += part.others;
-            all.problems.extend(part.problems);
-        }
-        all
-    }
-
-    /// Sends the last event to an instance, and judges its output.
-    async fn judge_gathered(&self, instance: &str, is_told: bool) -> Option<String> {
-        if !is_told {
-            return Some(format!("{instance}: not all events are sent"));
-        }
-        // A second run of the activity may send more, which come after the last event.
-        let events = self.sent.until_now(instance);
-        sleep(CLOCKS).await;
-        let last = || self.client.enqueue_event(instance, QUEUE, LAST);
-        if let Err(error) = keep_trying(last).await {
-            return Some(format!(
-                "{instance}: the last event is not accepted: {error}"
-            ));
-        }
-        let output = self.end(instance, Duration::ZERO).await;
-        self.sent.forget(instance);
-        events.judge(instance, output.as_deref())
-    }
-
-    /// Starts parents whose children get events beside their start, also from this client.
-    async fn broods(&self, seed: u64, longest: Duration, until: Instant) -> Seen {
-        let mut random = Random::new(seed, "broods");
-        let (mut work, mut following) = (Seen::default(), JoinSet::new());
-        while Instant::now() < until {
-            let parent = format!("{BROOD}-{}", work.others);
-            let kind = ["child", "detached"][random.below(2)];
-            let child = format!("{parent}-{kind}");
-            let count = [1, 3, 70][random.below(3)];
-            work.start(self, &parent, BROOD, &format!("{child} {count}"))
-                .await;
-            let caller = self.clone();
-            following.spawn(async move {
-                let own = (0..3).map(|_| caller.sent.send(&caller.client, &child, CALLER));
-                let own = join_all(own).await;
-                if let Some(error) = own.into_iter().find_map(Result::err) {
-                    return Some(format!("{child}: an event is not accepted: {error}"));
-                }
-                let is_told = caller.sent.until_told(&child).await;
-                let problem = caller.judge_gathered(&child, is_told).await;
-                let ended = caller.end(&parent, Duration::ZERO).await;
-                problem.or_else(|| {
-                    ended
-                        .is_none()
-                        .then(|| format!("{parent}: it has not ended"))
-                })
-            });
-            let pause = random.duration(Duration::from_secs(1)..longest);
-            sleep_until(until.min(Instant::now() + pause)).await;
-        }
-        work.gather(following).await
-    }
-
-    /// Sends many events to instances that continue as new, some of which are paused then.
-    async fn floods(&self, seed: u64, longest: Duration, until: Instant) -> Seen {
-        let mut random = Random::new(seed, "floods");
-        let (mut work, mut following) = (Seen::default(), JoinSet::new());
-        while Instant::now() < until {
-            let name = format!("{GATHER}-{}", work.others);
-            let (each, count) = [(1, 150), (7, 300), (20, 1000), (50, 2000)][random.below(4)];
-            work.start(self, &name, GATHER, &format!("{each}|")).await;
-            let is_paused = random.chance(50);
-            let held = random.duration(Duration::from_secs(1)..Duration::from_secs(120));
-            let caller = self.clone();
-            following.spawn(async move {
-                let (flood, pause) = tokio::join!(
-                    caller.flood(&name, count),
-                    caller.hold_for(&name, is_paused.then_some(held)),
-                );
-                match flood.and(pause) {
-                    Err(error) => Some(format!("{name}: {error}")),
-                    Ok(()) => caller.judge_gathered(&name, true).await,
-                }
-            });
-            let pause = random.duration(Duration::from_secs(1)..longest);
-            sleep_until(until.min(Instant::now() + pause)).await;
-        }
-        work.gather(following).await
-    }
-
-    async fn flood(&self, instance: &str, count: usize) -> Result<(), String> {
-        for _ in 0..count {
-            self.sent.send(&self.client, instance, CALLER).await?;
-        }
-        Ok(())
-    }
-
-    /// Pauses an instance for a time.
-    async fn hold_for(&self, instance: &str, time: Option<Duration>) -> Result<(), String> {
-        let Some(time) = time else { return Ok(()) };
-        sleep(Duration::from_secs(1)).await;
-        let paused = self
-            .provider
-            .pause(instance, Extent::Alone, "a simulation")
-            .await;
-        match paused {
-            // It has not begun.
-            Err(error) if !error.is_retryable() => return Ok(()),
-            // After another error it may be paused.
-            _ => sleep(time).await,
-        }
-        let resume = || self.provider.resume(instance, Extent::Alone);
-        let resumed = keep_trying(resume).await;
-        resumed
-            .map(drop)
-            .map_err(|error| format!("it cannot be resumed: {error}"))
-    }
-
-    /// Starts orchestrations that no node knows, sends them events, and deploys them.
-    async fn early(&self, seed: u64, longest: Duration, until: Instant) -> Seen {
-        let mut random = Random::new(seed, "early");
-        let mut work = Seen::default();
-        for number in 1_u32.. {
-            let pause = random.duration(Duration::from_secs(1)..longest);
-            sleep_until(until.min(Instant::now() + pause)).await;
-            if Instant::now() >= until {
-                break;
-            }
-            let orchestration = format!("{LATER}{number}");
-            let mut started = Vec::new();
-            for events in [0, 5, 64, 300] {
-                let name = format!("{orchestration}-{events}");
-                work.start(self, &name, &orchestration, "20|").await;
-                if let Err(error) = self.flood(&name, events).await {
-                    work.problems.push(format!("{name}: {error}"));
-                }
-                started.push(name);
-            }
-            sleep(random.duration(Duration::ZERO..DEPLOYED)).await;
-            self.cluster.deploy().await;
-            let judged = started.iter().map(|name| self.judge_gathered(name, true));
-            work.problems
-                .extend(join_all(judged).await.into_iter().flatten());
-        }
-        work
-    }
-}
-
-impl Seen {
-    /// Waits for tasks, and adds their problems.
-    async fn gather(mut self, mut following: JoinSet<Option<String>>) -> Self {
-        while let Some(one) = following.join_next().await {
-            self.problems.extend(one.expect("a client does not panic"));
-        }
-        self
     }
 }
 

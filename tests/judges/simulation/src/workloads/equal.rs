@@ -3,25 +3,19 @@
 //! document, and of the replacements of a version, at most one succeeds.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::OnceLock;
 
-use cdb_chaos::{DATABASE, keep_trying};
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
+use cdb_client::{ContainerClient, CosmosClient};
 use cdb_coordination::Store;
 use cdb_coordination::store::StoreError;
-use cdb_model::query::QueriedIn;
-use cdb_model::{Container, Document, Query};
+use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
-use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::network::Network;
-use crate::virtual_time::elapsed;
-use crate::workloads::bank::Open;
+use crate::workload::prelude::*;
 
 /// The container.
-pub(crate) const EQUAL: &str = "equal";
+const EQUAL: &str = "equal";
 
 /// The time between two rounds, in which all nodes write.
 const ROUND: Duration = Duration::from_secs(15);
@@ -64,17 +58,24 @@ pub(crate) struct Claim {
 
 /// The documents of equal writers.
 #[derive(Container, Clone, Debug)]
-pub(crate) enum Equal {
+pub(crate) enum Documents {
     Sum(Sum),
     List(List),
     Claim(Claim),
 }
 
+/// The writers.
+#[derive(Default)]
+pub(super) struct Equal {
+    calls: Calls,
+    documents: OnceLock<ContainerClient<Documents>>,
+}
+
 /// The calls of all nodes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Calls {
-    pub(crate) open: Open,
-    counts: Arc<Mutex<BTreeMap<String, Count>>>,
+struct Calls {
+    gate: Gate,
+    counts: Guarded<BTreeMap<String, Count>>,
 }
 
 /// The calls of one kind on one document.
@@ -85,20 +86,49 @@ struct Count {
     unknown: u64,
 }
 
-/// The part of a node.
-#[derive(Debug)]
-pub(crate) struct EqualWriter(AbortHandle);
-
-impl Drop for EqualWriter {
-    fn drop(&mut self) {
-        self.0.abort();
+#[async_trait(?Send)]
+impl Workload for Equal {
+    fn about(&self) -> About {
+        About::always("equal", "Equal writes of all nodes at the same time")
     }
-}
 
-impl EqualWriter {
-    pub(crate) async fn start(client: &CosmosClient, calls: &Calls) -> Result<Self, String> {
-        let writes = write_all(open_container(client).await?, calls.clone());
-        Ok(Self(tokio::spawn(writes).abort_handle()))
+    fn container(&self) -> Option<&'static str> {
+        Some(EQUAL)
+    }
+
+    /// Creates the sums.
+    async fn prepare(&self, outside: &CosmosClient) -> Result<(), String> {
+        let documents = open(outside, EQUAL).await?;
+        for number in 0..SUMS {
+            let place = place_of_sum(number);
+            let sum = Sum { place, count: 0 };
+            keep_trying(|| documents.create_if_missing(&sum)).await?;
+        }
+        self.documents.get_or_init(|| documents);
+        Ok(())
+    }
+
+    fn join<'a>(&'a self, node: &'a Member<'a>) -> Joining<'a> {
+        Box::pin(async move {
+            if node.config.idle {
+                return Ok(None);
+            }
+            let mut writes = JoinSet::new();
+            writes.spawn(write_all(node.open(EQUAL).await?, self.calls.clone()));
+            Ok(part(writes))
+        })
+    }
+
+    /// Lets the nodes write, and judges.
+    async fn run(&self, caller: &Caller) -> Seen {
+        self.calls.gate.open(caller).await;
+        sleep(SETTLE).await;
+        let problems = keep_trying(|| self.problems(&caller.cluster.network)).await;
+        Seen::of(
+            problems.unwrap_or_else(|error| {
+                vec![format!("equal: the documents cannot be read: {error}")]
+            }),
+        )
     }
 }
 
@@ -110,10 +140,6 @@ impl Count {
 }
 
 impl Calls {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Count>> {
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts a call. It is unknown until it returns.
     async fn count<E>(
         &self,
@@ -121,9 +147,9 @@ impl Calls {
         call: impl Future<Output = Result<(), E>>,
         is_refused: impl FnOnce(&E) -> bool,
     ) {
-        self.lock().entry(what.clone()).or_default().unknown += 1;
+        self.counts.lock().entry(what.clone()).or_default().unknown += 1;
         let done = call.await;
-        let mut counts = self.lock();
+        let mut counts = self.counts.lock();
         let count = counts.entry(what).or_default();
         match done {
             Ok(()) => {
@@ -137,13 +163,13 @@ impl Calls {
 }
 
 /// Writes at the same times as all other nodes.
-async fn write_all(container: ContainerClient<Equal>, calls: Calls) {
-    let store = Store::<Equal, Claim>::new(&container);
+async fn write_all(container: ContainerClient<Documents>, calls: Calls) {
+    let store = Store::<Documents, Claim>::new(&container);
     loop {
         let round = elapsed().as_secs() / ROUND.as_secs() + 1;
         let next = Duration::from_secs(round * ROUND.as_secs());
         sleep(next.saturating_sub(elapsed())).await;
-        if !calls.open.is_open() {
+        if !calls.gate.is_open() {
             continue;
         }
         match round % 3 {
@@ -154,7 +180,7 @@ async fn write_all(container: ContainerClient<Equal>, calls: Calls) {
     }
 }
 
-async fn add(container: &ContainerClient<Equal>, calls: &Calls, round: u64) {
+async fn add(container: &ContainerClient<Documents>, calls: &Calls, round: u64) {
     let place = place_of_sum(round / 3 % SUMS);
     let key = SumKey::new(&*place);
     let update = container.update(&key, |sum: &mut Sum| sum.count += 1);
@@ -162,7 +188,7 @@ async fn add(container: &ContainerClient<Equal>, calls: &Calls, round: u64) {
     calls.count(place, update, refused).await;
 }
 
-async fn append(container: &ContainerClient<Equal>, calls: &Calls, round: u64) {
+async fn append(container: &ContainerClient<Documents>, calls: &Calls, round: u64) {
     let place = format!("list-{}", round / ROUNDS_OF_LIST);
     let list = List {
         place: place.clone(),
@@ -178,7 +204,7 @@ async fn append(container: &ContainerClient<Equal>, calls: &Calls, round: u64) {
         .await;
 }
 
-async fn claim(store: &Store<Equal, Claim>, calls: &Calls, round: u64) {
+async fn claim(store: &Store<Documents, Claim>, calls: &Calls, round: u64) {
     let claim = Claim {
         place: format!("claim-{round}"),
         replaced: 0,
@@ -201,72 +227,22 @@ async fn claim(store: &Store<Equal, Claim>, calls: &Calls, round: u64) {
     }
 }
 
-/// The judge.
-#[derive(Clone, Debug)]
-pub(crate) struct EqualClient {
-    documents: ContainerClient<Equal>,
-    calls: Calls,
-    network: Arc<Network>,
-}
-
-impl EqualClient {
-    /// Creates the sums.
-    pub(crate) async fn connect(
-        client: &CosmosClient,
-        calls: &Calls,
-        network: Arc<Network>,
-    ) -> Result<Self, String> {
-        let documents = open_container(client).await?;
-        for number in 0..SUMS {
-            let place = place_of_sum(number);
-            let sum = Sum { place, count: 0 };
-            keep_trying(|| documents.create_if_missing(&sum)).await?;
-        }
-        let calls = calls.clone();
-        Ok(Self {
-            documents,
-            calls,
-            network,
-        })
-    }
-
-    /// Returns how many writes took place when their request arrived the second time. The caller may
-    /// have the answer of the first, which was refused (docs/errors.md, "Not covered").
-    fn late(&self, what: &str) -> u64 {
-        let (place, round) = what.split_once(' ').unwrap_or((what, ""));
-        let place = format!("\"place\":\"{place}\"");
-        let end = format!("{round}]}}");
-        let is_of =
-            |body: &str| body.contains(&place) && (round.is_empty() || body.ends_with(&end));
-        self.network.late_writes(is_of)
-    }
-
-    /// Lets the nodes write until `until`, and judges. Returns the problems.
-    pub(crate) async fn work(&self, until: Instant) -> Vec<String> {
-        self.calls.open.set(true);
-        sleep_until(until).await;
-        self.calls.open.set(false);
-        sleep(SETTLE).await;
-        match keep_trying(|| self.problems()).await {
-            Ok(problems) => problems,
-            Err(error) => vec![format!("equal: the documents cannot be read: {error}")],
-        }
-    }
-
-    async fn problems(&self) -> Result<Vec<String>, cdb_client::Error> {
+impl Equal {
+    async fn problems(&self, network: &Network) -> Result<Vec<String>, cdb_client::Error> {
+        let documents = self.documents.get().expect("it is prepared");
         let mut effects: BTreeMap<String, u64> = BTreeMap::new();
-        for Sum { place, count } in self.all().await? {
+        for Sum { place, count } in read_all(documents).await? {
             effects.insert(place, count);
         }
-        for List { place, rounds } in self.all().await? {
+        for List { place, rounds } in read_all(documents).await? {
             for round in rounds {
                 *effects.entry(format!("{place} {round}")).or_default() += 1;
             }
         }
-        for Claim { place, .. } in self.all().await? {
+        for Claim { place, .. } in read_all(documents).await? {
             effects.insert(place, 1);
         }
-        let counts = self.calls.lock().clone();
+        let counts = self.calls.counts.lock().clone();
         let mut problems = Vec::new();
         let mut replaced: BTreeMap<&str, Count> = BTreeMap::new();
         for (what, count) in &counts {
@@ -282,16 +258,16 @@ impl EqualClient {
                 continue;
             }
             let found = effects.remove(what).unwrap_or_default();
-            count.unknown += self.late(what);
+            count.unknown += late(network, what);
             if !count.explains(found) {
                 problems.push(format!("{what}: {found} effects of {count:?}"));
             }
         }
         let unasked = effects.into_iter().filter(|(_, count)| *count > 0);
         problems.extend(unasked.map(|(what, count)| format!("{what}: {count} effects of no call")));
-        for claim in self.all::<Claim>().await? {
+        for claim in read_all::<_, Claim>(documents).await? {
             let mut calls = replaced.get(&*claim.place).copied().unwrap_or_default();
-            calls.unknown += self.late(&claim.place);
+            calls.unknown += late(network, &claim.place);
             if !calls.explains(claim.replaced) {
                 let (place, found) = (&claim.place, claim.replaced);
                 problems.push(format!("{place}: {found} replacements of {calls:?}"));
@@ -299,19 +275,18 @@ impl EqualClient {
         }
         Ok(problems)
     }
+}
 
-    async fn all<T: QueriedIn<Equal>>(&self) -> Result<Vec<T>, cdb_client::Error> {
-        let found = self.documents.query(Query::<T>::across_partitions());
-        let found = found.all().await?.into_iter();
-        Ok(found.map(|stored| stored.document).collect())
-    }
+/// Returns how many writes took place when their request arrived the second time. The caller may
+/// have the answer of the first, which was refused (docs/errors.md, "Not covered").
+fn late(network: &Network, what: &str) -> u64 {
+    let (place, round) = what.split_once(' ').unwrap_or((what, ""));
+    let place = format!("\"place\":\"{place}\"");
+    let end = format!("{round}]}}");
+    let is_of = |body: &str| body.contains(&place) && (round.is_empty() || body.ends_with(&end));
+    network.late_writes(is_of)
 }
 
 fn place_of_sum(number: u64) -> String {
     format!("sum-{number}")
-}
-
-async fn open_container(client: &CosmosClient) -> Result<ContainerClient<Equal>, String> {
-    let database = client.database(DATABASE);
-    keep_trying(|| database.bootstrap::<Equal>(EQUAL, Bootstrap::CreateIfMissing)).await
 }

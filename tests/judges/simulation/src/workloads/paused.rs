@@ -2,27 +2,19 @@
 //! and each instance ends after its last pause. So do instances that wait for each other.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use cdb_chaos::keep_trying;
 use cdb_provider::{CosmosDBProvider, Extent};
-use duroxide::ActivityContext;
 use duroxide::providers::ProviderError;
-use duroxide::runtime::registry::ActivityRegistry;
-use tokio::time::{Instant, sleep};
 
-use crate::excuses::{Excuses, Scope};
+use crate::excuses::Excuses;
 use crate::operators::Operator;
-use crate::random::Random;
-use crate::virtual_time::elapsed;
-use crate::workload::{Caller, Seen, WorkPlan};
+use crate::workload::prelude::*;
 
 /// The orchestration and its activity.
-pub(crate) const PAUSED: &str = "Paused";
+const PAUSED: &str = "Paused";
 
 /// Instances that wait for each other.
-pub(crate) const CIRCLE: &str = "PausedCircle";
+const CIRCLE: &str = "PausedCircle";
 
 /// The time for which a healthy node may have an activity before it begins it, after a pause has
 /// returned. Messages take a few milliseconds.
@@ -36,7 +28,7 @@ const PAUSES: usize = 3;
 
 /// The current pauses.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pauses(Arc<Mutex<State>>);
+pub(super) struct Paused(Guarded<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -44,48 +36,6 @@ struct State {
     since: BTreeMap<String, Duration>,
     begun: u64,
     problems: Vec<String>,
-}
-
-impl Pauses {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the activity, as a node runs it.
-    pub(crate) fn activity(&self, node: u32, excuses: &Excuses) -> ActivityRegistry {
-        let (pauses, excuses) = (self.clone(), excuses.clone());
-        let run = move |_: ActivityContext, instance: String| {
-            pauses.begin(node, &instance, &excuses);
-            async move {
-                sleep(Duration::from_secs(5)).await;
-                Ok(instance)
-            }
-        };
-        ActivityRegistry::builder().register(PAUSED, run).build()
-    }
-
-    fn begin(&self, node: u32, instance: &str, excuses: &Excuses) {
-        let now = elapsed();
-        let mut state = self.lock();
-        state.begun += 1;
-        let Some(since) = state.since.get(instance).copied() else {
-            return;
-        };
-        let concerns = |scope: &Scope| match scope {
-            Scope::Node(impaired) => *impaired == node,
-            Scope::Loads => false,
-            Scope::Everything | Scope::Partition(..) => true,
-        };
-        // A node that stood still, or got its answers late, begins what it had before.
-        let faults = excuses.time(&(since.saturating_sub(BEFORE)..now), concerns);
-        if now > since + HANDED_OUT + faults {
-            state.problems.push(format!(
-                "{instance}: an activity begins at {} s on node {node}; paused since {} s",
-                now.as_secs(),
-                since.as_secs()
-            ));
-        }
-    }
 }
 
 /// What an operator did to an instance.
@@ -105,42 +55,86 @@ async fn resume(operator: &mut Operator, name: &str) -> Done {
     operator.run(&what, resume).await
 }
 
-impl Caller {
+#[async_trait(?Send)]
+impl Workload for Paused {
+    fn about(&self) -> About {
+        About::half("paused", "Instances that an operator pauses and resumes")
+    }
+
+    fn activities(&self, all: Activities, node: &Member<'_>) -> Activities {
+        let (paused, excuses, number) = (self.clone(), node.excuses.clone(), node.number);
+        let run = move |_, instance: String| {
+            paused.begin(number, &instance, &excuses);
+            async move {
+                sleep(Duration::from_secs(5)).await;
+                Ok(instance)
+            }
+        };
+        all.register(PAUSED, run)
+    }
+
+    fn orchestrations(&self, all: Orchestrations, _: u32) -> Orchestrations {
+        all.register(PAUSED, run_paused)
+            .register(CIRCLE, run_circle)
+    }
+
+    /// They may be paused.
+    fn holds(&self, instance: &str, due: &Durable) -> bool {
+        !matches!(due, Durable::OutboxIntent(_)) && instance.starts_with(PAUSED)
+    }
+
     /// Starts an instance after the other, and pauses each several times. Two operators stand still
     /// at times, and do the same or the opposite at once.
-    pub(crate) async fn pauses(&self, plan: &WorkPlan) -> Seen {
-        let mut random = Random::new(plan.seed, "pauses");
+    async fn run(&self, caller: &Caller) -> Seen {
+        let mut random = Random::new(caller.seed, "pauses");
         let mut work = Seen::default();
+        let (outside, seed) = (&caller.outside, caller.seed);
         let opened = (
-            Operator::new(&plan.outside, plan.seed, "first operator").await,
-            Operator::new(&plan.outside, plan.seed, "second operator").await,
+            Operator::new(outside, seed, "first operator").await,
+            Operator::new(outside, seed, "second operator").await,
         );
         let (mut first, mut second) = match opened {
             (Ok(first), Ok(second)) => (first, second),
             (Err(error), _) | (_, Err(error)) => return Seen::of(vec![error]),
         };
-        while Instant::now() < plan.until {
+        while caller.goes_on() {
             let name = format!("{PAUSED}-{}", work.others);
-            work.start(self, &name, PAUSED, &name).await;
+            work.start(caller, &name, PAUSED, &name).await;
             for _ in 0..PAUSES {
                 let pause = self.pause_once(&name, &mut random, &mut first, &mut second);
                 work.problems.extend(pause.await);
             }
-            let end = self.end(&name, Duration::ZERO).await;
-            if end.as_deref() != Some("resumed") {
-                work.problems.push(format!("{name}: {end:?}"));
-            }
-            let problems = self.pause_circle(&mut work, &mut first).await;
+            work.problems.extend(caller.misses(&name, "resumed").await);
+            let problems = pause_circle(caller, &mut work, &mut first).await;
             work.problems.extend(problems.err());
         }
-        let mut state = self.pauses.lock();
+        let mut state = self.0.lock();
         if state.begun == 0 && work.others > 0 {
             work.problems
                 .push(format!("{PAUSED}: no activity has begun"));
         }
         work.problems.append(&mut state.problems);
-        drop(state);
         work
+    }
+}
+
+impl Paused {
+    fn begin(&self, node: u32, instance: &str, excuses: &Excuses) {
+        let now = elapsed();
+        let mut state = self.0.lock();
+        state.begun += 1;
+        let Some(since) = state.since.get(instance).copied() else {
+            return;
+        };
+        // A node that stood still, or got its answers late, begins what it had before.
+        let faults = excuses.time(&(since.saturating_sub(BEFORE)..now), |it| it.explains(node));
+        if now > since + HANDED_OUT + faults {
+            state.problems.push(format!(
+                "{instance}: an activity begins at {} s on node {node}; paused since {} s",
+                now.as_secs(),
+                since.as_secs()
+            ));
+        }
     }
 
     /// Pauses and resumes an instance. Returns what is wrong.
@@ -151,21 +145,21 @@ impl Caller {
         first: &mut Operator,
         second: &mut Operator,
     ) -> Vec<String> {
-        sleep(random.duration(Duration::from_secs(1)..Duration::from_secs(20))).await;
+        sleep(random.duration(SECOND..Duration::from_secs(20))).await;
         let (late, lasting) = (
             random.duration(Duration::ZERO..Duration::from_secs(20)),
-            random.duration(Duration::from_secs(1)..Duration::from_secs(300)),
+            random.duration(SECOND..Duration::from_secs(300)),
         );
         let both_pause = random.chance(50);
         let begin = async {
             let paused = pause(first, name).await;
             // It may not have begun, or have ended.
             if matches!(paused, Ok(Ok(_))) {
-                let since = &mut self.pauses.lock().since;
+                let since = &mut self.0.lock().since;
                 since.insert(name.to_owned(), elapsed());
             }
             sleep(lasting).await;
-            self.pauses.lock().since.remove(name);
+            self.0.lock().since.remove(name);
             let resumed = resume(first, name).await;
             [paused.err(), problem(name, resumed)]
         };
@@ -184,28 +178,51 @@ impl Caller {
         let all = first_ended.into_iter().chain([also]).chain(resumed);
         all.flatten().collect()
     }
+}
 
-    /// Pauses, resumes and deletes two instances that wait for each other.
-    async fn pause_circle(&self, work: &mut Seen, operator: &mut Operator) -> Result<(), String> {
-        let (left, right) = (
-            format!("{CIRCLE}-{}-left", work.others),
-            format!("{CIRCLE}-{}-right", work.others),
-        );
-        work.start(self, &left, CIRCLE, &right).await;
-        sleep(Duration::from_secs(10)).await;
-        // It may not have begun.
-        let _not_found = pause(operator, &left).await?;
-        let resumed = resume(operator, &left).await;
-        if let Some(problem) = problem(&left, resumed) {
-            return Err(problem);
-        }
-        let cancelled = keep_trying(|| self.client.cancel_instance(&*left, "enough")).await;
-        cancelled.map_err(|error| format!("{left}: it cannot be cancelled: {error}"))?;
-        match self.end(&left, Duration::ZERO).await {
-            Some(_) => Ok(()),
-            None => Err(format!("{left}: it does not end")),
-        }
+/// Pauses, resumes and deletes two instances that wait for each other.
+async fn pause_circle(
+    caller: &Caller,
+    work: &mut Seen,
+    operator: &mut Operator,
+) -> Result<(), String> {
+    let (left, right) = (
+        format!("{CIRCLE}-{}-left", work.others),
+        format!("{CIRCLE}-{}-right", work.others),
+    );
+    work.start(caller, &left, CIRCLE, &right).await;
+    sleep(Duration::from_secs(10)).await;
+    // It may not have begun.
+    let _not_found = pause(operator, &left).await?;
+    let resumed = resume(operator, &left).await;
+    if let Some(problem) = problem(&left, resumed) {
+        return Err(problem);
     }
+    let cancelled = keep_trying(|| caller.client.cancel_instance(&*left, "enough")).await;
+    cancelled.map_err(|error| format!("{left}: it cannot be cancelled: {error}"))?;
+    match caller.end(&left).await {
+        Some(_) => Ok(()),
+        None => Err(format!("{left}: it does not end")),
+    }
+}
+
+/// Runs more activities at a time than few nodes have workers, so that some wait when it is paused.
+async fn run_paused(ctx: OrchestrationContext, instance: String) -> Result<String, String> {
+    for _ in 0..3 {
+        let all = (0..20).map(|_| ctx.schedule_activity(PAUSED, &*instance));
+        for ended in ctx.join(all.collect()).await {
+            ended?;
+        }
+        ctx.schedule_timer(Duration::from_secs(5)).await;
+    }
+    Ok("resumed".to_owned())
+}
+
+/// Waits for the other instance of a pair, which waits for this one.
+async fn run_circle(ctx: OrchestrationContext, other: String) -> Result<String, String> {
+    let own = ctx.instance_id();
+    ctx.schedule_sub_orchestration_with_id(CIRCLE, other, own)
+        .await
 }
 
 /// Returns why an instance cannot be resumed. One that has not begun cannot be paused either.

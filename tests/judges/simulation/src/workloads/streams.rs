@@ -2,31 +2,26 @@
 //! and the effects.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::OnceLock;
 
-use cdb_chaos::{DATABASE, keep_trying};
-use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
+use cdb_client::{ContainerClient, CosmosClient};
 use cdb_coordination::membership::{InMemoryLeaseProvider, LeaseProvider};
 use cdb_coordination::{HandlerError, Membership};
-use cdb_model::{Container, Document, Patch, Query};
+use cdb_model::{Container, Document, Patch};
 use cdb_work::{
     Completed, DeliveryReason, NewWork, Partitions, RunConfig, Settlement, Work, WorkConfig,
     WorkContext, WorkCoordinator, WorkError, WorkFailure, WorkHandlers, WorkMember, WorkMessage,
-    WorkRun,
 };
 use serde::{Deserialize, Serialize};
-use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep_until;
 
-use crate::judges::handling::{Handled, Handling, Place};
-use crate::node::{Pace, SLOW, Shared};
-use crate::random::Random;
-use crate::virtual_time::elapsed;
-use crate::workload::BOUND;
+use crate::judges::{Handled, Handling, Place};
+use crate::network::MEMBERS;
+use crate::node::{Pace, SLOW};
+use crate::workload::prelude::*;
 
 /// The container of ordered work.
-pub(crate) const STREAMS: &str = "work";
+const STREAMS: &str = "work";
 
 /// The number of streams.
 const COUNT: usize = 10;
@@ -61,7 +56,7 @@ pub(crate) struct Tally {
 
 /// The documents of ordered work, and the effects.
 #[derive(Container, Clone, Debug)]
-pub(crate) enum StreamDocument {
+pub(crate) enum Documents {
     #[container(extends)]
     Work(Work),
     Tally(Tally),
@@ -69,7 +64,7 @@ pub(crate) enum StreamDocument {
 
 /// The handled messages of all nodes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Record(Arc<Mutex<Progress>>);
+struct Record(Guarded<Progress>);
 
 #[derive(Debug, Default)]
 struct Progress {
@@ -78,29 +73,117 @@ struct Progress {
     problems: Vec<String>,
 }
 
-/// The handlers of a node. Dropping them sends farewells; a killed node's do not arrive.
-#[derive(Debug)]
-pub(crate) struct StreamWorker {
-    _run: WorkRun,
+/// Streams whose messages the nodes handle one after the other.
+#[derive(Clone, Default)]
+pub(super) struct Streams {
+    record: Record,
+    client: Arc<OnceLock<Client>>,
 }
 
-/// The clients of the streams.
-#[derive(Clone, Debug)]
-pub(crate) struct StreamClient {
+/// Streams whose only message no attempt can handle, more than the nodes hold in memory.
+pub(super) struct HeldStreams(pub(super) Streams);
+
+/// A client of the streams.
+struct Client {
     work: WorkCoordinator,
-    documents: ContainerClient<StreamDocument>,
-    record: Record,
-    handling: Handling,
+    documents: ContainerClient<Documents>,
+}
+
+#[async_trait(?Send)]
+impl Workload for Streams {
+    fn about(&self) -> About {
+        About::always(
+            "streams",
+            "Streams of messages that must be handled in order",
+        )
+    }
+
+    fn container(&self) -> Option<&'static str> {
+        Some(STREAMS)
+    }
+
+    async fn prepare(&self, outside: &CosmosClient) -> Result<(), String> {
+        let documents = open(outside, STREAMS).await?;
+        // A share without slots: the clients handle no message.
+        let no_slots = Arc::new(InMemoryLeaseProvider::share(256, 257));
+        let work = coordinator(&documents, Pace::Default, no_slots).await?;
+        self.client.get_or_init(|| Client { work, documents });
+        Ok(())
+    }
+
+    /// Opens a coordinator for a share of the streams, and handles their messages. Dropping it sends
+    /// farewells; a killed node's do not arrive.
+    fn join<'a>(&'a self, node: &'a Member<'a>) -> Joining<'a> {
+        Box::pin(async move {
+            let (container, pace) = (node.open::<Documents>(STREAMS).await?, node.config.pace);
+            let member = pace.member(node.name());
+            let membership = Membership::start::<WorkMember, Work>(container.view(), member);
+            let work = coordinator(&container, pace, Arc::new(membership)).await?;
+            node.handling.add(place(MEMBERS));
+            let handlers = self.record.handlers(node.number, node.handling.clone());
+            Ok(part(work.run(RunConfig::default(), handlers)))
+        })
+    }
+
+    /// Stores messages, and judges how they are handled.
+    async fn run(&self, caller: &Caller) -> Seen {
+        let mut storing = JoinSet::new();
+        let usual = (0..COUNT).map(|number| format!("stream-{number}"));
+        let slow = (0..SLOW_COUNT).map(|number| format!("{SLOW_STREAM}{number}"));
+        for stream in usual.chain(slow) {
+            let (streams, caller) = (self.clone(), caller.clone());
+            storing.spawn(async move {
+                let stored = streams.store(&caller, &stream).await;
+                (stream, stored)
+            });
+        }
+        let (mut stored, mut problems) = (BTreeMap::new(), Vec::new());
+        while let Some(one) = storing.join_next().await {
+            match one.expect("a client does not panic") {
+                (stream, Ok(count)) => drop(stored.insert(stream, count)),
+                (stream, Err(error)) => problems.push(format!("{stream}: {error}")),
+            }
+        }
+        problems.extend(self.judge(&stored).await);
+        problems.append(&mut self.record.0.lock().problems);
+        Seen::of(problems)
+    }
+}
+
+#[async_trait(?Send)]
+impl Workload for HeldStreams {
+    fn about(&self) -> About {
+        About::half(
+            "held-streams",
+            "Streams whose first message no attempt can handle",
+        )
+    }
+
+    async fn run(&self, caller: &Caller) -> Seen {
+        let mut problems = Vec::new();
+        for number in 0..caller.cluster.profile.nodes * MOST_HELD * 3 / 2 {
+            let stored = self.0.client().store(format!("{HELD}{number}"), 1).await;
+            problems.extend(stored.err());
+        }
+        sleep_until(caller.until).await;
+        Seen::of(problems)
+    }
+}
+
+impl Client {
+    /// Stores a message of a stream.
+    async fn store(&self, stream: String, number: u64) -> Result<(), String> {
+        let message = NewWork::inbox(stream, number.to_string());
+        let immediate = self.work.immediate();
+        let stored = keep_trying(|| immediate.store(message.clone())).await;
+        stored.map(drop)
+    }
 }
 
 impl Record {
-    fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes that a message is handled. The message before it must have been handled.
     fn note(&self, stream: &str, number: u64) {
-        let mut handled = self.lock();
+        let mut handled = self.0.lock();
         let last = handled.last.entry(stream.to_owned()).or_default();
         let expected = *last + 1;
         *last = number.max(*last);
@@ -130,7 +213,7 @@ impl Record {
             .set(Tally::LAST, number)
             .incr(Tally::COUNT, 1)
             .when(Tally::LAST.eq(number - 1));
-        let mut effects = work.effects::<StreamDocument>();
+        let mut effects = work.effects::<Documents>();
         effects.add(patch.at(&TallyKey::new(&*message.partition, &*message.stream)))?;
         Ok(work.done().with_effects(&effects)?)
     }
@@ -143,7 +226,7 @@ impl Record {
         if let Err(WorkError::EffectRefused { .. }) | Ok(Settlement::SetAside) = failure.settled {
             let (stream, id) = (&failure.message.stream, &failure.message.message_id);
             let problem = format!("{stream}: message {id}: {}", failure.reason);
-            let problems = &mut self.lock().problems;
+            let problems = &mut self.0.lock().problems;
             if !problems.contains(&problem) {
                 problems.push(problem);
             }
@@ -166,80 +249,13 @@ impl Record {
     }
 }
 
-impl StreamWorker {
-    /// Opens a coordinator for a share of the streams, and handles their messages.
-    pub(crate) async fn start(
-        client: &CosmosClient,
-        number: u32,
-        container: &str,
-        pace: Pace,
-        shared: &Shared,
-    ) -> Result<Self, String> {
-        let container = open_container(client, container).await?;
-        let name = format!("node-{number}-{}", elapsed().as_millis());
-        let membership = Membership::start::<WorkMember, Work>(container.view(), pace.member(name));
-        let work = open(&container, pace, Arc::new(membership)).await?;
-        Ok(Self {
-            _run: work.run(
-                RunConfig::default(),
-                shared.record.handlers(number, shared.handling.clone()),
-            ),
-        })
-    }
-}
-
-impl StreamClient {
-    pub(crate) async fn connect(client: &CosmosClient, shared: &Shared) -> Result<Self, String> {
-        let documents = open_container(client, STREAMS).await?;
-        // A share without slots: the clients handle no message.
-        let no_slots = Arc::new(InMemoryLeaseProvider::share(256, 257));
-        Ok(Self {
-            work: open(&documents, Pace::Default, no_slots).await?,
-            documents,
-            record: shared.record.clone(),
-            handling: shared.handling.clone(),
-        })
-    }
-
-    /// Stores messages until `until`, and judges how they are handled. Returns the problems.
-    pub(crate) async fn work(&self, seed: u64, until: Instant) -> Vec<String> {
-        let mut storing = JoinSet::new();
-        let usual = (0..COUNT).map(|number| format!("stream-{number}"));
-        let slow = (0..SLOW_COUNT).map(|number| format!("{SLOW_STREAM}{number}"));
-        for stream in usual.chain(slow) {
-            let client = self.clone();
-            storing.spawn(async move {
-                let stored = client.store(seed, &stream, until).await;
-                (stream, stored)
-            });
-        }
-        let (mut stored, mut problems) = (BTreeMap::new(), Vec::new());
-        while let Some(one) = storing.join_next().await {
-            match one.expect("a client does not panic") {
-                (stream, Ok(count)) => drop(stored.insert(stream, count)),
-                (stream, Err(error)) => problems.push(format!("{stream}: {error}")),
-            }
-        }
-        problems.extend(self.judge(&stored).await);
-        problems.append(&mut self.record.lock().problems);
-        problems
-    }
-
-    /// Stores streams whose only message no attempt can handle, more than the nodes hold in memory.
-    pub(crate) async fn hold(&self, nodes: usize, until: Instant) -> Vec<String> {
-        let (mut problems, count) = (Vec::new(), nodes * MOST_HELD * 3 / 2);
-        for number in 0..count {
-            let message = NewWork::inbox(format!("{HELD}{number}"), "1");
-            let immediate = self.work.immediate();
-            let stored = keep_trying(|| immediate.store(message.clone())).await;
-            problems.extend(stored.err());
-        }
-        sleep_until(until).await;
-        problems
+impl Streams {
+    fn client(&self) -> &Client {
+        self.client.get().expect("it is prepared")
     }
 
     /// Stores the messages of a stream one after another. Returns their number.
-    async fn store(&self, seed: u64, stream: &str, until: Instant) -> Result<u64, String> {
+    async fn store(&self, caller: &Caller, stream: &str) -> Result<u64, String> {
         let partitions = config().partitions;
         let tally = Tally {
             partition: partitions.name(partitions.of_stream(stream)),
@@ -247,22 +263,21 @@ impl StreamClient {
             last: 0,
             count: 0,
         };
-        keep_trying(|| self.documents.create_if_missing(&tally)).await?;
-        let mut random = Random::new(seed, stream);
-        let time = until.saturating_duration_since(Instant::now());
+        let client = self.client();
+        keep_trying(|| client.documents.create_if_missing(&tally)).await?;
+        let mut random = Random::new(caller.seed, stream);
+        let time = caller.until.saturating_duration_since(Instant::now());
         let mut number = 0;
-        while Instant::now() < until {
+        while caller.goes_on() {
             number += 1;
-            let message = NewWork::inbox(stream, number.to_string());
-            let immediate = self.work.immediate();
-            keep_trying(|| immediate.store(message.clone())).await?;
-            self.handling
-                .stored(stream, number, place(&tally.partition));
+            client.store(stream.to_owned(), number).await?;
+            let handling = &caller.cluster.shared.handling;
+            handling.stored(stream, number, place(&tally.partition));
             let longest = Duration::from_secs([1, 10, 60, 600, 7200][random.below(5)]);
             let pause = random.duration(Duration::ZERO..longest.min(time / 10));
             // A backlog of messages that take minutes would not end in time.
             let pause = pause.max(work_of(stream, number));
-            sleep_until(until.min(Instant::now() + pause)).await;
+            caller.rest_for(pause).await;
         }
         Ok(number)
     }
@@ -275,7 +290,7 @@ impl StreamClient {
             .map(|(stream, last)| self.work_left(stream, *last));
         let deadline = Instant::now() + BOUND + backlog.max().unwrap_or_default();
         loop {
-            let unfinished = match keep_trying(|| self.tallies()).await {
+            let unfinished = match keep_trying(|| read_all(&self.client().documents)).await {
                 Ok(tallies) => self.unfinished(stored, &tallies),
                 Err(error) => vec![format!("the effects cannot be read: {error}")],
             };
@@ -288,7 +303,7 @@ impl StreamClient {
 
     /// Returns the time that the messages of a stream take which are not handled.
     fn work_left(&self, stream: &str, last: u64) -> Duration {
-        let handled = self.record.lock().last.get(stream).copied();
+        let handled = self.record.0.lock().last.get(stream).copied();
         // The first attempts at some messages fail.
         let messages = handled.unwrap_or_default().max(1)..=last;
         messages.map(|number| work_of(stream, number) * 2).sum()
@@ -296,7 +311,7 @@ impl StreamClient {
 
     /// Returns the streams with missing or repeated messages or effects.
     fn unfinished(&self, stored: &BTreeMap<String, u64>, tallies: &[Tally]) -> Vec<String> {
-        let handled = self.record.lock();
+        let handled = self.record.0.lock();
         let wrong = stored.iter().filter_map(|(stream, stored)| {
             let last = handled.last.get(stream).unwrap_or(&0);
             let tally = tallies.iter().find(|tally| tally.stream == *stream);
@@ -306,12 +321,6 @@ impl StreamClient {
             })
         });
         wrong.collect()
-    }
-
-    async fn tallies(&self) -> Result<Vec<Tally>, cdb_client::Error> {
-        let tallies = self.documents.query(Query::<Tally>::across_partitions());
-        let found = tallies.all().await?.into_iter();
-        Ok(found.map(|stored| stored.document).collect())
     }
 }
 
@@ -351,16 +360,8 @@ fn config() -> WorkConfig {
     config
 }
 
-async fn open_container(
-    client: &CosmosClient,
-    name: &str,
-) -> Result<ContainerClient<StreamDocument>, String> {
-    let database = client.database(DATABASE);
-    keep_trying(|| database.bootstrap::<StreamDocument>(name, Bootstrap::CreateIfMissing)).await
-}
-
-async fn open(
-    container: &ContainerClient<StreamDocument>,
+async fn coordinator(
+    container: &ContainerClient<Documents>,
     pace: Pace,
     slots: Arc<dyn LeaseProvider>,
 ) -> Result<WorkCoordinator, String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::excuses::{Excuses, Scope};
+use crate::excuses::Excuses;
 
 /// The time of a fault that explains a run of too many, and a slower use: the lease of a runtime, and the time to
 /// start a node.
@@ -204,17 +204,15 @@ fn count(number: i64) -> f64 {
 /// Returns whether a fault explains a run: a node that it has cut off may go on with what it had started.
 fn is_explained(run: &Run, now: Duration, excuses: &Excuses) -> bool {
     let span = run.began.saturating_sub(EXPLAINED)..now;
-    let concerns = |scope: &Scope| match scope {
-        Scope::Node(impaired) => *impaired == run.node,
-        Scope::Loads => false,
-        Scope::Everything | Scope::Partition(..) => true,
-    };
-    !excuses.time(&span, concerns).is_zero()
+    !excuses
+        .time(&span, |scope| scope.explains(run.node))
+        .is_zero()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::excuses::Scope;
 
     const fn seconds(seconds: u64) -> Duration {
         Duration::from_secs(seconds)

@@ -3,29 +3,21 @@
 
 mod judge;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-use cdb_chaos::keep_trying;
 use cdb_provider::documents::Rule;
-use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};
 use futures::future::join_all;
-use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::excuses::Excuses;
-use crate::node::WORKERS;
-use crate::random::Random;
-use crate::virtual_time::elapsed;
-use crate::workload::{Caller, Seen};
+use crate::caller::differs;
+use crate::node::{NodeConfig, WORKERS};
+use crate::profile::Profile;
+use crate::workload::prelude::*;
 
 use judge::{Judge, Limit};
 
 /// The activity with a limit of what runs at a time.
-pub(crate) const CAPPED: &str = "Capped";
+const CAPPED: &str = "Capped";
 
 /// The activity with a limit of starts per second.
-pub(crate) const RATED: &str = "Rated";
+const RATED: &str = "Rated";
 
 /// Of [`CAPPED`] in runs with other workloads.
 const FEW: u32 = 2;
@@ -46,7 +38,7 @@ const LEAST_OF_FEW: f64 = 0.5;
 
 /// What runs and waits of the limited activities, on all nodes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Limited(Arc<Mutex<State>>);
+pub(super) struct Limited(Guarded<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -71,58 +63,88 @@ struct Run {
     number: u64,
 }
 
-impl Limited {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+#[async_trait(?Send)]
+impl Workload for Limited {
+    fn about(&self) -> About {
+        About::half(
+            "limited",
+            "Activities with limits; alone on up to 50 nodes, far from the service",
+        )
     }
 
-    /// Returns the activities, as a node runs them.
-    pub(crate) fn activities(&self, node: u32, excuses: &Excuses) -> ActivityRegistry {
-        let mut builder = ActivityRegistry::builder();
-        for activity in [CAPPED, RATED] {
-            let (limited, excuses) = (self.clone(), excuses.clone());
-            let run = move |_: ActivityContext, millis: String| {
-                let number = limited.lock().of(activity).begin(node, elapsed(), &excuses);
+    fn profile(&self, seed: u64, time: Duration) -> Profile {
+        let mut random = Random::new(seed, "profile of limits");
+        let nodes = [1, 2, 3, 8, 20, 50][random.below(6)];
+        let distance = [0, 20, 150, 400][random.below(4)];
+        let drawn = Profile::draw(seed, time);
+        Profile {
+            nodes,
+            distance: Duration::from_millis(distance),
+            bystander: nodes > 1 && drawn.bystander,
+            node: NodeConfig {
+                members: nodes > 1 && drawn.node.members,
+                ..drawn.node
+            },
+            ..drawn
+        }
+    }
+
+    fn activities(&self, all: Activities, node: &Member<'_>) -> Activities {
+        let register = |all: Activities, activity: &'static str| {
+            let (limited, excuses, node) = (self.clone(), node.excuses.clone(), node.number);
+            let run = move |_, millis: String| {
+                let mut state = limited.0.lock();
                 let run = Run {
                     limited: limited.clone(),
                     activity,
-                    number,
+                    number: state.of(activity).begin(node, elapsed(), &excuses),
                 };
                 async move {
-                    let millis = millis.parse().map_err(|_| format!("`{millis}`"))?;
-                    sleep(Duration::from_millis(millis)).await;
+                    sleep(Duration::from_millis(number(&millis)?)).await;
                     drop(run);
                     Ok(activity.to_owned())
                 }
             };
-            builder = builder.register(activity, run);
-        }
-        builder.build()
+            all.register(activity, run)
+        };
+        [CAPPED, RATED].into_iter().fold(all, register)
     }
 
-    /// Ends the runs of a killed node.
-    pub(crate) fn forget(&self, node: u32) {
-        let mut state = self.lock();
+    fn orchestrations(&self, all: Orchestrations, _: u32) -> Orchestrations {
+        [CAPPED, RATED].into_iter().fold(all, |all, activity| {
+            all.register(activity, move |ctx, millis| async move {
+                ctx.schedule_activity(activity, millis).await
+            })
+        })
+    }
+
+    fn killed(&self, node: u32) {
+        let mut state = self.0.lock();
         state.capped.forget(node, elapsed());
         state.rated.forget(node, elapsed());
     }
-}
 
-/// Returns an orchestration for each activity, with its name.
-pub(crate) fn orchestrations() -> OrchestrationRegistry {
-    let mut builder = OrchestrationRegistry::builder();
-    for activity in [CAPPED, RATED] {
-        let run = move |ctx: OrchestrationContext, millis: String| async move {
-            ctx.schedule_activity(activity, millis).await
-        };
-        builder = builder.register(activity, run);
+    fn holds(&self, instance: &str, due: &Durable) -> bool {
+        matches!(due, Durable::WorkerItem(_))
+            && [CAPPED, RATED]
+                .iter()
+                .any(|name| instance.starts_with(name))
     }
-    builder.build()
+
+    /// Sets limits, and starts groups of orchestrations with limited activities.
+    async fn run(&self, caller: &Caller) -> Seen {
+        let loads = match caller.only {
+            Some(_) => Load::draw(caller.seed, caller.cluster.profile.nodes),
+            None => vec![Load::capped(FEW)],
+        };
+        let all = loads.iter().map(|load| self.load(caller, load));
+        join_all(all).await.into_iter().collect()
+    }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        let mut state = self.limited.lock();
+        let mut state = self.limited.0.lock();
         state.of(self.activity).end(self.number, elapsed());
     }
 }
@@ -184,69 +206,44 @@ impl Load {
     }
 }
 
-impl Caller {
-    /// Sets limits, and starts groups of orchestrations with limited activities: drawn ones for a run of `only` these.
-    pub(crate) async fn limited(
-        &self,
-        seed: u64,
-        nodes: usize,
-        only: bool,
-        until: Instant,
-    ) -> Seen {
-        let loads = if only {
-            Load::draw(seed, nodes)
-        } else {
-            vec![Load::capped(FEW)]
-        };
-        let mut work = Seen::default();
-        let all = loads.iter().map(|load| self.load(load, seed, until));
-        for seen in join_all(all).await {
-            work.others += seen.others;
-            work.ended.extend(seen.ended);
-            work.problems.extend(seen.problems);
-        }
-        work
-    }
-
-    async fn load(&self, load: &Load, seed: u64, until: Instant) -> Seen {
+impl Limited {
+    async fn load(&self, caller: &Caller, load: &Load) -> Seen {
         let activity = load.activity;
-        let mut random = Random::new(seed, activity);
+        let mut random = Random::new(caller.seed, activity);
         let mut work = Seen::default();
-        let set = keep_trying(|| self.provider.set_limit(load.rule(), "a simulation")).await;
+        let set = keep_trying(|| caller.provider.set_limit(load.rule(), "a simulation")).await;
         if let Err(error) = set {
             let problem = format!("{activity}: no limit is set: {error}");
             work.problems.push(problem);
             return work;
         }
         sleep(KNOWN).await;
-        self.limited.lock().of(activity).judge(load.limit);
-        let excuses = self.cluster.shared.handling.excuses.clone();
+        self.0.lock().of(activity).judge(load.limit);
+        let excuses = &caller.cluster.shared.excuses;
         let mut group = 0;
-        while Instant::now() < until {
+        while caller.goes_on() {
             let names = (0..load.group).map(|at| format!("{activity}-{group}-{at}"));
             let names: Vec<String> = names.collect();
             for name in &names {
                 let millis = random.duration(load.longest / 12..load.longest);
                 let millis = millis.as_millis().to_string();
-                work.start(self, name, activity, &millis).await;
-                self.limited.lock().of(activity).start(elapsed());
+                work.start(caller, name, activity, &millis).await;
+                self.0.lock().of(activity).start(elapsed());
             }
-            let ends = join_all(names.iter().map(|name| self.end(name, Duration::ZERO))).await;
+            let ends = join_all(names.iter().map(|name| caller.end(name))).await;
             for (name, end) in names.iter().zip(ends) {
-                if end.as_deref() != Some(activity) {
-                    work.problems.push(format!("{name}: {end:?}"));
-                }
+                let problem = differs(name, end.as_deref(), activity);
+                work.problems.extend(problem);
             }
-            self.limited.lock().of(activity).count(&excuses);
+            self.0.lock().of(activity).count(excuses);
             group += 1;
-            let pause = random.duration(Duration::from_secs(1)..PAUSE);
-            sleep_until(until.min(Instant::now() + pause)).await;
+            caller.rest(&mut random, SECOND..PAUSE).await;
         }
-        let mut state = self.limited.lock();
+        let mut state = self.0.lock();
         let judge = state.of(activity);
         let (share, waited) = judge.share();
-        let nodes = self.cluster.profile.nodes;
-        self.cluster.network.note(format!(
+        let nodes = caller.cluster.profile.nodes;
+        caller.cluster.network.note(format!(
             "{:?} on {nodes} nodes: {share:.2} used, in {} s",
             load.limit,
             waited.as_secs()
@@ -255,7 +252,6 @@ impl Caller {
         let problems = judge.problems(if is_few { LEAST_OF_FEW } else { LEAST });
         work.problems
             .extend(problems.into_iter().map(|it| format!("{activity}: {it}")));
-        drop(state);
         work
     }
 }
