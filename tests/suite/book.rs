@@ -1,7 +1,7 @@
 //! Checks of the book: links lead to files, every page is in the table of contents, every example
 //! is compiled.
 
-#[path = "../book/src/llms.rs"]
+#[path = "../tools/book/src/llms.rs"]
 mod llms;
 
 use std::path::{Path, PathBuf};
@@ -61,7 +61,8 @@ fn every_page_is_in_the_table_of_contents() {
 
 #[test]
 fn every_page_with_rust_is_compiled() {
-    let compiled = std::fs::read_to_string(root().join("tests/docs.rs")).expect("a list of pages");
+    let compiled =
+        std::fs::read_to_string(root().join("tests/support/docs.rs")).expect("a list of pages");
     let has_rust = |text: &str| {
         let mut fences = text.lines().filter_map(|line| line.strip_prefix("```rust"));
         fences.any(|flags| !flags.contains("ignore"))
@@ -70,9 +71,9 @@ fn every_page_with_rust_is_compiled() {
         .into_iter()
         .filter(|(_, text)| has_rust(text))
         .map(|(page, _)| page)
-        .filter(|page| !compiled.contains(&format!("\"../{page}\"")))
+        .filter(|page| !compiled.contains(&format!("\"../../{page}\"")))
         .collect();
-    refuse(&missing, "list the page in tests/docs.rs");
+    refuse(&missing, "list the page in tests/support/docs.rs");
 }
 
 /// Pages whose includes are not yet replaced, with the reason.

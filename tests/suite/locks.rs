@@ -1,7 +1,7 @@
 //! An expired lock is lost: a runtime that was paused, or that renewed too late, never commits a
 //! turn that another runtime has taken over.
 //!
-//! `tests/chaos` stops and continues processes (SIGSTOP). Here the request itself is late, which is
+//! `tests/judges/chaos` stops and continues processes (SIGSTOP). Here the request itself is late, which is
 //! the worst moment of a stop. Time is simulated.
 
 use std::time::Duration;

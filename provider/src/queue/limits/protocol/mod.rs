@@ -1,4 +1,4 @@
-//! The protocol of limits, as pure state machines: no clock, no I/O, no tasks. `tests/limits` is its model, and
+//! The protocol of limits, as pure state machines: no clock, no I/O, no tasks. `tests/judges/limits` is its model, and
 //! compiles these files.
 //!
 //! [`Runtime`] is the entrance: one per process. It owns the lease, one [`Holder`](holder::Holder) per key, and the

@@ -1,4 +1,4 @@
-//! The durations of the protocol. The figures of `tests/limits` decided on them.
+//! The durations of the protocol. The figures of `tests/judges/limits` decided on them.
 
 use std::time::Duration;
 
