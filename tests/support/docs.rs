@@ -18,7 +18,6 @@ chapters! {
     TransactionalActivities: "../../docs/transactional-activities.md",
     SearchAttributes: "../../docs/search-attributes.md",
     Limits: "../../docs/limits.md",
-    Testing: "../../docs/testing.md",
     Emulator: "../../docs/emulator.md",
     EmulatorFaults: "../../docs/emulator-faults.md",
     Coordination: "../../docs/coordination.md",
