@@ -23,6 +23,7 @@
 #![doc = ""]
 #![doc = include_str!("../docs/rules.md")]
 #![doc = include_str!("../docs/queries.md")]
+#![doc = include_str!("../docs/charges.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod account;
