@@ -30,7 +30,6 @@ chapters! {
     DeriveProjection: "../../cdb-derive/docs/projection.md",
     DeriveSql: "../../cdb-derive/docs/sql.md",
     Operations: "../../docs/operations.md",
-    Replay: "../../docs/replay.md",
     Queries: "../../docs/queries.md",
     Writing: "../../docs/writing.md",
     Search: "../../docs/search.md",
