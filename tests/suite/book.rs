@@ -3,6 +3,8 @@
 
 #[path = "../tools/book/src/llms.rs"]
 mod llms;
+#[path = "../tools/book/src/outside.rs"]
+mod outside;
 
 use std::path::{Path, PathBuf};
 
@@ -41,21 +43,62 @@ fn refuse(found: &[String], cure: &str) {
     assert!(found.is_empty(), "{cure}:\n{}", found.join("\n"));
 }
 
+/// Returns the links of a text that lead to no file, seen from a folder.
+fn broken<'a>(folder: &'a Path, text: &'a str) -> impl Iterator<Item = &'a str> {
+    let targets = text
+        .split("](")
+        .skip(1)
+        .map(|link| link.split([')', '#']).next().unwrap_or_default());
+    targets.filter(|target| {
+        let elsewhere = target.is_empty() || target.contains("://");
+        !elsewhere && !folder.join(target).exists()
+    })
+}
+
 #[test]
 fn links_lead_to_existing_files() {
-    let mut broken = Vec::new();
+    let mut found = Vec::new();
     for (page, text) in pages() {
         let place = root().join(&page);
         let folder = place.parent().expect("a page lies somewhere");
-        for link in text.split("](").skip(1) {
-            let target = link.split([')', '#']).next().unwrap_or_default();
-            let elsewhere = target.is_empty() || target.contains("://");
-            if !elsewhere && !folder.join(target).exists() {
-                broken.push(format!("{page}: {target}"));
+        found.extend(broken(folder, &text).map(|target| format!("{page}: {target}")));
+    }
+    refuse(&found, "fix the link");
+}
+
+/// mdBook knows only files in its folder, so `cargo book` builds a copy that has the other ones too.
+#[test]
+fn the_copy_that_the_book_is_built_from_has_all_that_its_pages_link_to() {
+    let staged = std::env::temp_dir().join(format!("cdb-book-{}", std::process::id()));
+    outside::stage(&root(), &staged).expect("it can be written");
+    let mut found = Vec::new();
+    for folder in ["", "guide", "reference"] {
+        let folder = staged.join(folder);
+        for entry in std::fs::read_dir(&folder).expect("a folder can be listed") {
+            let path = entry.expect("an entry").path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                let text = std::fs::read_to_string(&path).expect("a page can be read");
+                let page = path.display();
+                found.extend(broken(&folder, &text).map(|target| format!("{page}: {target}")));
             }
         }
     }
-    refuse(&broken, "fix the link");
+    let contents = std::fs::read_to_string(staged.join("SUMMARY.md")).expect("a table");
+    std::fs::remove_dir_all(&staged).expect("it can be removed");
+    refuse(&found, "copy what the page links to");
+    assert!(contents.contains("(reference/cdb-derive-docs-document.md)"));
+}
+
+#[test]
+fn links_out_of_the_book_lead_to_copies() {
+    let text = "[a](../sql.md#x) [b](../../cdb-derive/docs/sql.md) [c](../../examples/a.rs) [d](https://e.org)\n";
+    let (text, outside) = outside::rewritten("docs/guide/start.md", text);
+    let expected = "[a](../sql.md#x) [b](../reference/cdb-derive-docs-sql.md) [c](../files/examples-a.rs) [d](https://e.org)\n";
+    assert_eq!(text, expected);
+    assert_eq!(
+        Vec::from_iter(outside),
+        ["cdb-derive/docs/sql.md", "examples/a.rs"]
+    );
 }
 
 #[test]
