@@ -28,7 +28,7 @@ use workload::{CANCELLED, ENDINGS, EVENTS, Ending, HOSTILE, KEPT, REASON};
 
 use crate::harness::{end_of, eventually, long_locks};
 
-/// Containers with unfinished work; docs/testing.md has the commands that write them.
+/// Containers with unfinished work; tests/upgrade/README.md has the commands that write them.
 const FILES: [&str; 2] = [
     include_str!("../upgrade/duroxide-cdb-0.1.10.jsonl"),
     include_str!("../upgrade/cdb-provider-before-forms.jsonl"),

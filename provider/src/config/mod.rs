@@ -54,9 +54,11 @@ pub struct CosmosDBProviderConfig {
     pub database: String,
     /// The name of the container; `duroxide` by default.
     pub container: String,
-    /// The number of orchestration dispatchers that share prefetched turns; as in `RuntimeOptions`.
+    /// The number of orchestration dispatchers for which a poll prefetches turns: two for each, and at
+    /// least 32; 1 by default. `RuntimeOptions` of duroxide sets how many dispatchers run.
     pub orch_concurrency: u32,
-    /// The number of worker dispatchers that share prefetched activities; as in `RuntimeOptions`.
+    /// The number of worker dispatchers for which a poll prefetches activities: two for each, and at
+    /// least 32; 1 by default. `RuntimeOptions` of duroxide sets how many dispatchers run.
     pub worker_concurrency: u32,
     /// The time between two searches of the outbox for undelivered messages; 2 s by default.
     pub reconciler_interval: Duration,
