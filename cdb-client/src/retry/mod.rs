@@ -1,7 +1,9 @@
 //! Sends a request until it succeeds, fails permanently, or reaches its deadline.
 
+mod attempt;
 mod backoff;
 mod call;
+mod channel;
 mod config;
 mod deadline;
 mod pipeline;
@@ -16,6 +18,7 @@ pub(crate) use backoff::Backoff;
 #[doc(hidden)]
 pub use backoff::Jitter;
 pub(crate) use call::Observers;
+pub(crate) use channel::Channel;
 pub use config::RetryConfig;
 pub use deadline::{time_left, with_own_deadline, within_deadline};
 pub(crate) use pipeline::{Pipeline, PipelineParts};
