@@ -1,23 +1,33 @@
-//! One attempt: an authorization, headers, the request, and what its answer updates.
+//! One attempt: a connection, an authorization, headers, the request, and what its answer updates.
 
 use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, DATE, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
+use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, timeout};
 
 use crate::credential::{Authorization, SigningContext};
 use crate::error::{CallDetails, Error, ErrorKind, RequestKind, Result};
 use crate::protocol::{Response, header};
+use crate::retry::Pipeline;
 use crate::retry::call::Call;
-use crate::retry::pipeline::Pipeline;
 use crate::throughput::Attempt;
-use crate::transport::{Delivery, HttpRequest, TransportError};
+use crate::transport::{Delivery, HttpRequest, HttpResponse, TransportError};
 
 impl Pipeline {
+    /// Waits for a connection, as long as an attempt is then worth sending.
+    pub(super) async fn connection(&self, call: &Call<'_>) -> Result<SemaphorePermit<'_>> {
+        let limit = call.remaining().saturating_sub(self.least_time(call));
+        match timeout(limit, self.connections.acquire()).await {
+            Ok(Ok(connection)) => Ok(connection),
+            _ => Err(call.refused(Err(no_connection()))),
+        }
+    }
+
     /// Makes one attempt. The outer error means that the request was not sent.
     pub(super) async fn attempt(
         &self,
         call: &mut Call<'_>,
-    ) -> Result<(Result<Response, TransportError>, Authorization)> {
+    ) -> Result<Result<Response, TransportError>> {
         let date = self.clock.http_date();
         let resource = &call.request.resource;
         let context = SigningContext {
@@ -43,7 +53,8 @@ impl Pipeline {
                 source: None,
             }),
         };
-        Ok((self.received(call, sent, answer), authorization))
+        call.authorization = Some(authorization);
+        Ok(self.received(call, sent, answer))
     }
 
     /// Asks the credential for an authorization, within the deadline of the call.
@@ -80,6 +91,9 @@ impl Pipeline {
         let broken =
             |_| Error::configuration("a header of this request contains invalid characters");
         let mut headers = call.request.headers.clone();
+        if call.observers.is_background {
+            self.parts.background.label(&mut headers);
+        }
         headers.insert(AUTHORIZATION, authorization.header());
         headers.insert(header::DATE, HeaderValue::from_str(date).map_err(broken)?);
         headers.insert(
@@ -97,6 +111,7 @@ impl Pipeline {
         let activity_id = HeaderValue::from_str(&call.activity_id).map_err(broken)?;
         headers.insert(header::ACTIVITY_ID, activity_id);
         let session = call
+            .observers
             .sessions
             .filter(|_| !call.request.reads_latest())
             .and_then(|tokens| tokens.header(&call.request.session));
@@ -112,7 +127,7 @@ impl Pipeline {
         &self,
         call: &mut Call<'_>,
         sent: Instant,
-        answer: Result<crate::transport::HttpResponse, TransportError>,
+        answer: Result<HttpResponse, TransportError>,
     ) -> Result<Response, TransportError> {
         let received = Instant::now();
         let answer = answer
@@ -133,7 +148,7 @@ impl Pipeline {
                 self.clock.observe(sent, received, date);
             }
             let token = response.header(&header::SESSION_TOKEN);
-            if let (Some(sessions), Some(token)) = (call.sessions, token)
+            if let (Some(sessions), Some(token)) = (call.observers.sessions, token)
                 && response.status.carries_session()
             {
                 sessions.update(token);
@@ -141,7 +156,7 @@ impl Pipeline {
             if let Some(named) = response.header(&header::ACTIVITY_ID) {
                 named.clone_into(&mut call.activity_id);
             }
-            if let Some(governor) = call.governor {
+            if let Some(governor) = call.observers.governor {
                 governor.spent(response.charge);
                 if response.status.code == 429 {
                     governor.throttled();
@@ -154,5 +169,13 @@ impl Pipeline {
         }
         self.meter.count(&attempt);
         answer
+    }
+}
+
+fn no_connection() -> TransportError {
+    TransportError {
+        delivery: Delivery::NotSent,
+        message: "all connections of this client are in use; raise `max_connections`".to_owned(),
+        source: None,
     }
 }

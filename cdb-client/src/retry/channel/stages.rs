@@ -1,22 +1,15 @@
-//! The stages of a request before its first attempt.
+//! The stages of a request before its first attempt, in the order of [`Channel::send_admitted`].
 
-use cdb_model::PartitionKey;
 use tokio::time::timeout;
 
 use super::Channel;
 use crate::error::{RequestKind, Result};
-use crate::partitions::{Class, GoesOn, PhysicalPartitionId, SessionScope, goes_on};
+use crate::partitions::{Class, GoesOn, PhysicalPartitionId, SessionScope};
 use crate::protocol::{Accepted, Request, check_name};
 use crate::retry::{Observers, time_left};
 use crate::throughput::{Admission, Work};
 
 impl Channel {
-    /// Sends a request to this container. A background request waits for its admission first.
-    pub(crate) async fn send(&self, request: &Request) -> Result<Accepted> {
-        let admission = self.admit(request.kind).await;
-        self.send_admitted(request, admission).await
-    }
-
     /// Waits until a request may be sent; `None` for a request that the governor does not know.
     /// Metadata has a throughput of its own, and foreground requests may wait for a listing.
     pub(crate) async fn admit(&self, kind: RequestKind) -> Option<Admission> {
@@ -27,111 +20,96 @@ impl Channel {
         timeout(time_left(), self.governor.admit()).await.ok()
     }
 
-    /// Sends an admitted request.
-    pub(crate) async fn send_admitted(
-        &self,
-        request: &Request,
-        admission: Option<Admission>,
-    ) -> Result<Accepted> {
-        match admission {
-            None => self.send_now(request).await,
-            // Boxed, so that the futures of other requests stay small.
-            Some(admission) => Box::pin(self.send_in_background(request, admission)).await,
-        }
-    }
-
-    async fn send_in_background(
-        &self,
-        request: &Request,
-        admission: Admission,
-    ) -> Result<Accepted> {
-        let mut labelled = request.clone();
-        self.pipeline.parts.background.label(&mut labelled.headers);
-        let result = self.send_now(&labelled).await;
-        let call = match &result {
-            Ok(accepted) => Some(&accepted.call),
-            Err(error) => error.call(),
-        };
-        if let Some(call) = call {
-            admission.ended(call.charge);
-        }
-        result
-    }
-
-    async fn send_now(&self, request: &Request) -> Result<Accepted> {
+    pub(in crate::retry) fn check_names(&self) -> Result<()> {
         check_name("database", &self.database)?;
-        check_name("container", &self.container)?;
-        let can_fail_over = self.pipeline.has_partition_failover();
-        if can_fail_over && request.partition.is_some() && self.ranges.current().is_none() {
-            // As azure_data_cosmos_driver `pre_resolve_partition_key_range_id`: without the range, the
-            // client would ask the former region first each time. The request does not need it.
+        check_name("container", &self.container)
+    }
+
+    /// Lists the ranges for a request whose partition may have moved to another region alone. As
+    /// azure_data_cosmos_driver `pre_resolve_partition_key_range_id`: without the range, the client
+    /// would ask the former region first each time. The request does not need it.
+    pub(in crate::retry) async fn list_for_failover(&self, request: &Request) {
+        if self.pipeline.has_partition_failover()
+            && request.partition.is_some()
+            && self.ranges.current().is_none()
+        {
             let listing = Box::pin(self.physical_partitions());
             self.ranges.load_if_soon(listing).await;
         }
-        match &request.partition {
-            Some(key)
-                if request.session == SessionScope::Container && self.sessions.are_too_many() =>
-            {
-                Box::pin(self.send_narrowed(request, key)).await
-            }
-            _ => self.send_as_is(request, can_fail_over).await,
-        }
     }
 
-    async fn send_as_is(&self, request: &Request, can_fail_over: bool) -> Result<Accepted> {
-        let range = self.range_of_request(request);
-        if let Some(range) = &range
-            && goes_on(Class::of(request.kind))
-        {
-            let (channel, request, to) = (self.clone(), request.clone(), range.clone());
-            let sent = async move { channel.send_to(Some(to), &request, can_fail_over).await };
-            let (health, range) = (self.health.clone(), range.clone());
-            return GoesOn::new(health, range, Box::pin(sent)).await;
+    /// Returns a request whose session tokens would be too many with the token of its range; `None` for
+    /// another one. Lists the ranges for it, as azure-cosmos-dotnet-v3 does (`GatewayStoreModel.cs`,
+    /// #2165).
+    pub(in crate::retry) async fn narrowed(&self, request: &Request) -> Option<Box<Request>> {
+        let key = request.partition.as_ref()?;
+        if request.session != SessionScope::Container || !self.sessions.are_too_many() {
+            return None;
         }
-        self.send_to(range, request, can_fail_over).await
-    }
-
-    async fn send_to(
-        &self,
-        range: Option<PhysicalPartitionId>,
-        request: &Request,
-        can_fail_over: bool,
-    ) -> Result<Accepted> {
-        let class = Class::of(request.kind);
-        let watch = range.map(|range| self.health.watch(range, class, can_fail_over));
-        let observers = Observers {
-            sessions: Some(&self.sessions),
-            watch: watch.as_ref(),
-            governor: (!request.kind.is_metadata()).then_some(&self.governor),
-            is_background: self.work == Work::Background,
-        };
-        // Boxed, because the futures of all calls contain it.
-        let result = Box::pin(self.pipeline.send_observed(request, observers)).await;
-        if let Some(watch) = watch {
-            watch.ended(&result);
-        }
-        result
-    }
-
-    /// Sends a request whose session tokens would be too many, with the token of its range. Lists the
-    /// ranges for it, as azure-cosmos-dotnet-v3 does (`GatewayStoreModel.cs`, #2165).
-    async fn send_narrowed(&self, request: &Request, key: &PartitionKey) -> Result<Accepted> {
         // Without the ranges, the service decides.
-        self.ranges.load_if_soon(self.physical_partitions()).await;
-        let narrowed = request.clone().session(self.session_of(key));
-        let can_fail_over = self.pipeline.has_partition_failover();
-        self.send_as_is(&narrowed, can_fail_over).await
+        let listing = Box::pin(self.physical_partitions());
+        self.ranges.load_if_soon(listing).await;
+        Some(Box::new(request.clone().session(self.session_of(key))))
     }
 
     /// Returns the physical partition that a request goes to, if it is known. The only one has no
     /// health, unless it can fail over alone.
-    fn range_of_request(&self, request: &Request) -> Option<PhysicalPartitionId> {
+    pub(in crate::retry) fn range_of_request(
+        &self,
+        request: &Request,
+    ) -> Option<PhysicalPartitionId> {
         if self.health.is_single() && !self.pipeline.has_partition_failover() {
             return None;
         }
         match request.range() {
             Some(range) => Some(PhysicalPartitionId::new(range)),
             None => self.known_partition_of(request.partition.as_ref()?),
+        }
+    }
+
+    /// Sends a write that goes on when its caller leaves it.
+    pub(in crate::retry) async fn going_on(
+        &self,
+        range: PhysicalPartitionId,
+        request: &Request,
+    ) -> Result<Accepted> {
+        let (channel, request, to) = (self.clone(), request.clone(), range.clone());
+        let sent = async move { channel.watched(Some(to), &request).await };
+        GoesOn::new(self.health.clone(), range, Box::pin(sent)).await
+    }
+
+    /// Sends a request, and notes in the health of its range how it ends.
+    pub(in crate::retry) async fn watched(
+        &self,
+        range: Option<PhysicalPartitionId>,
+        request: &Request,
+    ) -> Result<Accepted> {
+        let class = Class::of(request.kind);
+        let can_fail_over = self.pipeline.has_partition_failover();
+        let watch = range.map(|range| self.health.watch(range, class, can_fail_over));
+        let governor = (!request.kind.is_metadata()).then_some(&self.governor);
+        let observers = Observers {
+            sessions: Some(&self.sessions),
+            watch: watch.as_ref(),
+            governor,
+            is_background: governor.is_some() && self.work == Work::Background,
+        };
+        // Boxed, because the futures of all calls contain it.
+        let result = Box::pin(self.pipeline.send(request, Some(observers))).await;
+        if let Some(watch) = watch {
+            watch.ended(&result);
+        }
+        result
+    }
+
+    /// Ends the admission of a request, which learns its charge.
+    pub(in crate::retry) fn settle(admission: Option<Admission>, result: &Result<Accepted>) {
+        let call = match result {
+            Ok(accepted) => Some(&accepted.call),
+            Err(error) => error.call(),
+        };
+        if let (Some(admission), Some(call)) = (admission, call) {
+            admission.ended(call.charge);
         }
     }
 }
