@@ -16,7 +16,7 @@ use super::{lock, orphans};
 use crate::error::Result;
 use crate::queue::instances::{AllMessages, Attempt, Instances, Message, Presence, Turn, supports};
 use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
-use crate::queue::poll::{Due, run as poll};
+use crate::queue::poll::Fetch;
 use crate::queue::{Services, go_behind};
 use crate::stored::Store;
 use crate::stored::documents::{Instance, InstanceKey};
@@ -69,16 +69,8 @@ pub(crate) async fn fetch(
         lock_timeout,
         caller: Caller::of(poll_timeout),
     };
-    let mut waiter = services
-        .instances()
-        .local()
-        .fetch(request.clone(), poll_timeout);
-    let poll = async |number| {
-        let polled = poll::poll::<Instances>(services, number, &AllMessages, &Due::Anywhere).await;
-        polled.map(|polled| polled.keys)
-    };
-    let start_poll = |number| poll::start::<Instances>(services, number);
-    while let Some(taken) = waiter.next(poll, start_poll).await? {
+    let mut fetch = Fetch::<Instances>::start(services, request.clone(), poll_timeout, AllMessages);
+    while let Some(taken) = fetch.next().await? {
         let fetched = match taken {
             Taken::Locked(_, never) => match never {},
             Taken::Free(guard, known) => attempt(services, guard, known, &request).await?,
