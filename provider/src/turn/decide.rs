@@ -1,5 +1,4 @@
-//! Decides what an attempt at an instance does next. Sends nothing: [`super::fetch`] performs the
-//! decisions.
+//! Decides what an attempt at an instance does next. Sends nothing: `fetch` performs the decisions.
 //!
 //! An attempt uses one source after the other, until one leads to a turn or to a reason against it.
 //! Only the lock proves that a source is current.
@@ -147,9 +146,11 @@ pub(super) enum Unfit {
 
 /// Decides what follows from the documents of a source at a time.
 pub(super) fn decide<'a>(view: &View<'_>, loaded: &'a Loaded, now: Timestamp) -> Decision<'a> {
+    if view.is_complete {
+        return begin(view, loaded, now);
+    }
     let is_held = loaded.is_held(now);
     match view.source {
-        _ if view.is_complete => return begin(view, loaded, now),
         Source::Pause if loaded.paused().is_none() => return Decision::ForgetPause,
         Source::Holder if !is_held => return Decision::LookFurther,
         Source::Cache | Source::Partition if loaded.messages.is_empty() => {
