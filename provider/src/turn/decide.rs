@@ -229,7 +229,7 @@ mod tests {
 
     use super::*;
     use crate::queue::instances::{CachedInstance, History, Instances};
-    use crate::queue::local_queue::{Caller, Work as _};
+    use crate::queue::local_queue::{Caller, Work};
     use crate::stored::documents::{
         Hold, HoldCause, InstanceKey, OperatorAction, OrchestratorItem, Status,
     };
@@ -250,9 +250,10 @@ mod tests {
 
     impl Case {
         fn new(source: Source, messages: Vec<Message>) -> Self {
+            let nothing = <Instances as Work>::Known::default();
             Self {
                 source,
-                known: Instances::attempt(&Default::default(), Instant::now()),
+                known: Instances::attempt(&nothing, Instant::now()),
                 request: Request {
                     capability: None,
                     lock_timeout: Duration::from_secs(5),
@@ -433,7 +434,7 @@ mod tests {
         };
         let encoded = || event("cdb:payload:k2:dGV4dA==");
         let case = |source| Case::new(source, vec![event("")]);
-        check([
+        check(vec![
             ("ForgetPause", case(Pause)),
             ("ForgetPause", case(Pause).of(locked)),
             ("HoldBack", case(Pause).of(paused)),
@@ -483,7 +484,7 @@ mod tests {
             document.visible_at = NOW + STORE_LOCK;
         };
         let damaged = |case: &mut Case| case.loaded.damage = Some(String::new());
-        check([
+        check(vec![
             ("LeaveAll", Case::new(Cache, vec![]).of(|_| {}).complete()),
             ("Lock", case(Cache, event(""))),
             (reserve, case(Cache, reserved())),
