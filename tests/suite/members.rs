@@ -7,7 +7,8 @@ use std::time::Duration;
 use cdb_provider::coordination::membership::owner_of_slot;
 use cdb_provider::documents::dispatch_slot;
 use cdb_provider::{
-    CosmosDBProvider, InMemoryLeaseProvider, LeaseProvider, MemberState, MembershipConfig,
+    CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, LeaseProvider, MemberState,
+    MembershipConfig,
 };
 use cdb_tests::Backend;
 use duroxide::providers::{Provider, WorkItem};
@@ -201,8 +202,11 @@ async fn half_and_foreign(backend: &Backend) -> (CosmosDBProvider, String) {
         .find(|instance| !slots.contains(dispatch_slot(instance)))
         .expect("every second one is");
     let container = backend.provider().await.container().clone();
-    let config = cdb_tests::settings();
-    let half = CosmosDBProvider::with_leases(container, &config, Arc::new(share)).await;
+    let config = CosmosDBProviderConfig {
+        leases: Some(Arc::new(share)),
+        ..cdb_tests::settings()
+    };
+    let half = CosmosDBProvider::on(container, &config).await;
     (half.expect("the container opens"), foreign)
 }
 

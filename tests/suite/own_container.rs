@@ -58,15 +58,18 @@ async fn open_each(
     shop: &ContainerClient<Shop>,
     config: &CosmosDBProviderConfig,
 ) -> [Result<CosmosDBProvider, ProviderError>; 3] {
-    let leases = Arc::new(InMemoryLeaseProvider::share(0, 2));
     let member = CosmosDBProviderConfig {
         membership: Some(MembershipConfig::named("member")),
+        ..config.clone()
+    };
+    let own_share = CosmosDBProviderConfig {
+        leases: Some(Arc::new(InMemoryLeaseProvider::share(0, 2))),
         ..config.clone()
     };
     [
         CosmosDBProvider::on(shop.clone(), config).await,
         CosmosDBProvider::on(shop.clone(), &member).await,
-        CosmosDBProvider::with_leases(shop.clone(), config, leases).await,
+        CosmosDBProvider::on(shop.clone(), &own_share).await,
     ]
 }
 
@@ -130,9 +133,11 @@ async fn a_member_writes_the_gate() {
 #[tokio::test]
 async fn a_runtime_with_leases_of_its_own_writes_the_gate() {
     let (_emulator, shop) = shop().await;
-    let leases = Arc::new(InMemoryLeaseProvider::all());
-    let config = CosmosDBProviderConfig::default();
-    let provider = CosmosDBProvider::with_leases(shop.clone(), &config, leases).await;
+    let config = CosmosDBProviderConfig {
+        leases: Some(Arc::new(InMemoryLeaseProvider::all())),
+        ..CosmosDBProviderConfig::default()
+    };
+    let provider = CosmosDBProvider::on(shop.clone(), &config).await;
     provider.expect("the container opens");
     assert_eq!(schema_and_gate(&shop).await, [1, GATE, GATE]);
 }

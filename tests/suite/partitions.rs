@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cdb_client::transport::HttpRequest;
 use cdb_emulator::{Effect, Emulator, Fault};
-use cdb_provider::{CosmosDBProvider, InMemoryLeaseProvider};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
 use cdb_tests::Backend;
 use duroxide::providers::Provider as _;
 use tokio::time::Instant;
@@ -187,8 +187,11 @@ async fn runtimes_share_the_partitions_and_take_overdue_items_of_all() {
     // The other half of the cluster never starts.
     let share = Arc::new(InMemoryLeaseProvider::share(0, 2));
     let half = starter.container().clone();
-    let config = cdb_tests::settings();
-    let half = CosmosDBProvider::with_leases(half, &config, share).await;
+    let config = CosmosDBProviderConfig {
+        leases: Some(share),
+        ..cdb_tests::settings()
+    };
+    let half = CosmosDBProvider::on(half, &config).await;
     let half = half.expect("it opens");
     let begun = Instant::now();
     let mut found = Vec::new();

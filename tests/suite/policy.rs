@@ -6,7 +6,9 @@ use cdb_provider::documents::Durable;
 use cdb_provider::model::Container;
 use cdb_provider::model::policy::IndexingPolicy;
 use cdb_provider::model::shape::Direction;
-use cdb_provider::{CosmosDBProvider, InMemoryLeaseProvider, SearchAttributes};
+use cdb_provider::{
+    CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, SearchAttributes,
+};
 use cdb_tests::Backend;
 use duroxide::providers::{
     InstanceFilter, Provider, ProviderAdmin, SessionFetchConfig, TagFilter, WorkItem,
@@ -153,9 +155,11 @@ async fn ask_everything(provider: &CosmosDBProvider) {
     let gpu = TagFilter::tags(["gpu"]);
     let share = InMemoryLeaseProvider::share(0, 2);
     let container = provider.container().clone();
-    let config = cdb_tests::settings();
-    let leases = std::sync::Arc::new(share);
-    let shared = CosmosDBProvider::with_leases(container, &config, leases).await;
+    let config = CosmosDBProviderConfig {
+        leases: Some(std::sync::Arc::new(share)),
+        ..cdb_tests::settings()
+    };
+    let shared = CosmosDBProvider::on(container, &config).await;
     let shared = shared.expect("the container opens");
     for provider in [&shared, provider] {
         let fetch = provider.fetch_work_item(lock, Duration::ZERO, None, &TagFilter::DefaultOnly);

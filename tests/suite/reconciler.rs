@@ -136,10 +136,10 @@ async fn half(quiet: &CosmosDBProvider, index: u32) -> CosmosDBProvider {
     let config = CosmosDBProviderConfig {
         reconciler_interval: Duration::from_millis(200),
         reconciler_age_threshold: Duration::from_millis(200),
+        leases: Some(Arc::new(InMemoryLeaseProvider::share(index, 2))),
         ..cdb_tests::settings()
     };
-    let share = Arc::new(InMemoryLeaseProvider::share(index, 2));
-    let opened = CosmosDBProvider::with_leases(quiet.container().clone(), &config, share).await;
+    let opened = CosmosDBProvider::on(quiet.container().clone(), &config).await;
     opened.expect("it opens")
 }
 

@@ -61,12 +61,15 @@ async fn every_opening_refuses_an_account_with_several_write_regions() {
         bootstrap: Bootstrap::Skip,
         ..config.clone()
     };
-    let leases = Arc::new(InMemoryLeaseProvider::all());
+    let with_leases = CosmosDBProviderConfig {
+        leases: Some(Arc::new(InMemoryLeaseProvider::all())),
+        ..config.clone()
+    };
     for opened in [
         CosmosDBProvider::new_with_config(config.clone()).await,
         CosmosDBProvider::new_with_config(skip).await,
         CosmosDBProvider::on(container.clone(), &config).await,
-        CosmosDBProvider::with_leases(container, &config, leases).await,
+        CosmosDBProvider::on(container, &with_leases).await,
     ] {
         let error = opened.expect_err("two regions could lock one instance");
         assert!(!error.is_retryable());

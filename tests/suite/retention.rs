@@ -349,9 +349,11 @@ async fn two_runtimes_with_slots_of_their_own_share_the_work_of_retention() {
         ..cdb_tests::settings()
     };
     let join = async |index| {
-        let leases = Arc::new(InMemoryLeaseProvider::share(index, 2));
-        let container = provider.container().clone();
-        let joined = CosmosDBProvider::with_leases(container, &config, leases).await;
+        let config = CosmosDBProviderConfig {
+            leases: Some(Arc::new(InMemoryLeaseProvider::share(index, 2))),
+            ..config.clone()
+        };
+        let joined = CosmosDBProvider::on(provider.container().clone(), &config).await;
         joined.expect("it opens")
     };
     let is_of = |index: u8, id: &str| dispatch_slot(id) % 2 == index;

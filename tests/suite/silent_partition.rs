@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_provider::{CosmosDBProvider, InMemoryLeaseProvider};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
 use cdb_tests::Backend;
 use duroxide::providers::{Provider as _, SessionFetchConfig, WorkItem};
 use tokio::time::Instant;
@@ -27,7 +27,11 @@ async fn runtime(backend: &Backend, network: &Network, runtimes: u32) -> Option<
     whole.shutdown(Duration::ZERO).await;
     let share = Arc::new(InMemoryLeaseProvider::share(0, runtimes));
     let container = whole.container().clone();
-    let opened = CosmosDBProvider::with_leases(container, &cdb_tests::settings(), share).await;
+    let config = CosmosDBProviderConfig {
+        leases: Some(share),
+        ..cdb_tests::settings()
+    };
+    let opened = CosmosDBProvider::on(container, &config).await;
     Some(opened.expect("it opens"))
 }
 

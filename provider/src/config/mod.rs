@@ -12,7 +12,7 @@ use cdb_client::credential::Credential;
 use cdb_client::database::BootstrapConfig;
 use cdb_client::throughput::BackgroundConfig;
 use cdb_client::{Bootstrap, ConnectionString, CosmosClient, MasterKey};
-use cdb_coordination::membership::MembershipConfig;
+use cdb_coordination::membership::{LeaseProvider, MembershipConfig};
 use cdb_coordination::retry::RetryPolicy;
 use duroxide::providers::ProviderError;
 
@@ -84,6 +84,8 @@ pub struct CosmosDBProviderConfig {
     /// heartbeat. `None` by default: the runtime polls for all work. A single runtime needs no
     /// membership. Several runtimes without membership also work, and race for locks.
     pub membership: Option<MembershipConfig>,
+    /// Shares the dispatch slots by a rule of the program, in place of `membership`. `None` by default.
+    pub leases: Option<Arc<dyn LeaseProvider>>,
     /// The time that ended instances and their descendants, ended children of running instances,
     /// and executions replaced by `continue_as_new` are kept; without limit by default.
     /// Every runtime deletes those of its dispatch slots, a hundred at a time, and pauses after
@@ -416,6 +418,7 @@ impl Default for CosmosDBProviderConfig {
             max_poll_interval: timing::DEFAULT_MAX_POLL,
             history_cache_bytes: 64 * 1024 * 1024,
             membership: None,
+            leases: None,
             retention: None,
             background: BackgroundConfig::default(),
             max_value_bytes: 32 * 1024 * 1024,
