@@ -169,7 +169,7 @@ fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(
             "Checkout",
-            |ctx: OrchestrationContext, article: String| async move {
+            async |ctx: OrchestrationContext, article: String| {
                 ctx.schedule_activity("Place", article).await
             },
         )

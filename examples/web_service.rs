@@ -157,14 +157,11 @@ fn activities() -> ActivityRegistry {
 
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register(
-            "Order",
-            |ctx: OrchestrationContext, order: String| async move {
-                // Waits for days, across restarts, at no cost.
-                ctx.schedule_wait("Approved").await;
-                ctx.schedule_activity("Charge", order).await
-            },
-        )
+        .register("Order", async |ctx: OrchestrationContext, order: String| {
+            // Waits for days, across restarts, at no cost.
+            ctx.schedule_wait("Approved").await;
+            ctx.schedule_activity("Charge", order).await
+        })
         .build()
 }
 

@@ -109,8 +109,7 @@ async fn a_container_with_own_types_gets_the_gate() {
         instance_id: "i".to_owned(),
     };
     shop.run(order.create()).await.expect("it is stored");
-    let provider = CosmosDBProvider::on(shop.clone(), &config).await;
-    provider.expect("the container opens");
+    ok!(CosmosDBProvider::on(shop.clone(), &config));
     assert_eq!(schema_and_gate(&shop).await, [1, GATE, GATE]);
     for opened in open_each(&shop, &config).await {
         opened.expect("the container opens again");
@@ -125,8 +124,7 @@ async fn a_member_writes_the_gate() {
         membership: Some(MembershipConfig::named("member")),
         ..CosmosDBProviderConfig::default()
     };
-    let provider = CosmosDBProvider::on(shop.clone(), &config).await;
-    provider.expect("the container opens");
+    ok!(CosmosDBProvider::on(shop.clone(), &config));
     assert_eq!(schema_and_gate(&shop).await, [1, GATE, GATE]);
 }
 
@@ -202,10 +200,7 @@ async fn a_tool_is_refused_a_newer_form_and_an_invalid_setting() {
     let config = CosmosDBProviderConfig::default();
     let tool = CosmosDBProvider::for_tools(shop.view(), &config, Some(&stored.document));
     let refused = tool.expect_err("its form is newer").to_string();
-    assert!(
-        refused.contains("use that version or a newer one"),
-        "{refused}"
-    );
+    says!(refused, "use that version or a newer one");
     let tool = CosmosDBProvider::for_tools(shop.view(), &without_polls(), None);
     let refused = tool.expect_err("the setting cannot work").to_string();
     assert!(refused.contains("min_poll_interval"), "{refused}");

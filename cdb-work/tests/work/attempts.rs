@@ -213,9 +213,7 @@ async fn a_released_message_is_claimed_again_at_once_and_costs_no_attempt() {
 async fn a_message_behind_unwritten_reports_that_ends_its_process_runs_out_of_attempts_too() {
     let env = TestEnv::start().await;
     let settings = three_attempts();
-    let Some((mut work, mut process)) = env.open_switched(settings.clone()).await else {
-        return;
-    };
+    let (mut work, mut process) = or_skip!(env.open_switched(settings.clone()).await);
     for number in 1..=3 {
         work.immediate().store(message("a", number)).await.unwrap();
     }

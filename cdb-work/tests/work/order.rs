@@ -173,9 +173,7 @@ async fn a_failed_message_continues_with_its_remaining_stages() {
     let work = env.open(config()).await;
     let now = work.immediate();
     let needs = WorkStatus::PUBLISHED | WorkStatus::PROJECTION_DONE | INVOICED;
-    now.store(NewWork::outbox("a", "1").needing(needs))
-        .await
-        .unwrap();
+    ok!(now.store(NewWork::outbox("a", "1").needing(needs)));
     now.store(NewWork::outbox("a", "2")).await.unwrap();
     let claimed = next(&work).await;
     assert_eq!(claimed.left(), needs);
@@ -183,10 +181,7 @@ async fn a_failed_message_continues_with_its_remaining_stages() {
         .report(claimed.reached(WorkStatus::PUBLISHED | INVOICED))
         .await;
     assert_eq!(passed.unwrap(), Settlement::Progressed);
-    let failed = now
-        .report(claimed.failed("the view does not exist"))
-        .await
-        .unwrap();
+    let failed = ok!(now.report(claimed.failed("the view does not exist")));
     assert!(matches!(failed, Settlement::Retrying { .. }), "{failed:?}");
     drop((work, now));
     // Another coordinator takes over after the lease of the first, which was not shut down.
@@ -200,9 +195,7 @@ async fn a_failed_message_continues_with_its_remaining_stages() {
         Some("the view does not exist")
     );
     let now = work.immediate();
-    now.report(claimed.reached(WorkStatus::PROJECTION_DONE))
-        .await
-        .unwrap();
+    ok!(now.report(claimed.reached(WorkStatus::PROJECTION_DONE)));
     assert_eq!(next(&work).await.message().message_id, "2");
 }
 
@@ -404,9 +397,7 @@ async fn an_idle_stream_is_found_behind_many_that_wait() {
     let idle = claimed
         .iter()
         .position(|one| one.message().stream == "idle");
-    now.report(claimed.swap_remove(idle.unwrap()).done())
-        .await
-        .unwrap();
+    ok!(now.report(claimed.swap_remove(idle.unwrap()).done()));
     tokio::time::sleep(Duration::from_millis(20)).await;
     let forgotten = work.forget_streams(Duration::ZERO).await;
     assert_eq!(forgotten.unwrap(), 1);
@@ -472,10 +463,7 @@ async fn no_query_of_the_coordinator_scans() {
 #[tokio::test(start_paused = true)]
 async fn delayed_messages_cost_nothing_until_they_are_due() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let settings = config();
     let sender = env.open_share(settings.clone(), 255, 256).await;
     let (body, due_at) = ("x".repeat(1000), env.shop.now() + Duration::from_secs(60));

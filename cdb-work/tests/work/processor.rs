@@ -150,10 +150,7 @@ async fn no_more_messages_are_claimed_than_handlers_may_run() {
         })
         .on_completion(move |_| done.send(()).unwrap());
     for stream in 0..20 {
-        work.immediate()
-            .store(message(&stream.to_string(), 1))
-            .await
-            .unwrap();
+        ok!(work.immediate().store(message(&stream.to_string(), 1)));
     }
     let run = work.run(RunConfig::default().with_concurrency(3), handlers);
     tokio::time::sleep(Duration::from_millis(50)).await;
