@@ -55,7 +55,7 @@ async fn work(name: String) -> Result<(), Failure> {
         });
     let orchestrations = OrchestrationRegistry::builder().register(
         "Order",
-        async |ctx: OrchestrationContext, order: String| {
+        |ctx: OrchestrationContext, order: String| async move {
             let first = ctx.schedule_activity("Pack", order.clone()).await?;
             ctx.schedule_timer(Duration::from_millis(200)).await;
             let second = ctx.schedule_activity("Pack", order).await?;

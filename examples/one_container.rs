@@ -169,7 +169,7 @@ fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(
             "Checkout",
-            async |ctx: OrchestrationContext, article: String| {
+            |ctx: OrchestrationContext, article: String| async move {
                 ctx.schedule_activity("Place", article).await
             },
         )

@@ -183,7 +183,7 @@ fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(
             "Checkout",
-            async |ctx: OrchestrationContext, cents: String| {
+            |ctx: OrchestrationContext, cents: String| async move {
                 ctx.schedule_activity("Place", cents).await?;
                 ctx.schedule_activity("Charge", "2").await
             },

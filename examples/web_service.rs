@@ -157,11 +157,14 @@ fn activities() -> ActivityRegistry {
 
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register("Order", async |ctx: OrchestrationContext, order: String| {
-            // Waits for days, across restarts, at no cost.
-            ctx.schedule_wait("Approved").await;
-            ctx.schedule_activity("Charge", order).await
-        })
+        .register(
+            "Order",
+            |ctx: OrchestrationContext, order: String| async move {
+                // Waits for days, across restarts, at no cost.
+                ctx.schedule_wait("Approved").await;
+                ctx.schedule_activity("Charge", order).await
+            },
+        )
         .build()
 }
 

@@ -64,24 +64,34 @@ pub(crate) fn activities() -> ActivityRegistry {
             println!("{}: releases {sku}", ctx.instance_id());
             Ok(sku)
         })
-        .register("Charge", async |ctx: ActivityContext, amount: String| {
-            println!("{}: charges {amount}", ctx.instance_id());
-            Ok(format!("receipt over {amount}"))
-        })
-        .register("Ship", async |ctx: ActivityContext, customer: String| {
-            println!("{}: ships to {customer}", ctx.instance_id());
-            Ok(format!("parcel to {customer}"))
-        })
+        .register(
+            "Charge",
+            |ctx: ActivityContext, amount: String| async move {
+                println!("{}: charges {amount}", ctx.instance_id());
+                Ok(format!("receipt over {amount}"))
+            },
+        )
+        .register(
+            "Ship",
+            |ctx: ActivityContext, customer: String| async move {
+                println!("{}: ships to {customer}", ctx.instance_id());
+                Ok(format!("parcel to {customer}"))
+            },
+        )
         .build()
 }
 
 /// Returns the orchestration.
 pub(crate) fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register(FULFIL, async |ctx: OrchestrationContext, input: String| {
-            let order: Order = serde_json::from_str(&input).map_err(|error| error.to_string())?;
-            fulfil(&ctx, &order).await
-        })
+        .register(
+            FULFIL,
+            |ctx: OrchestrationContext, input: String| async move {
+                let order: Order =
+                    serde_json::from_str(&input).map_err(|error| error.to_string())?;
+                fulfil(&ctx, &order).await
+            },
+        )
         .build()
 }
 

@@ -8,7 +8,7 @@ use cdb_provider::documents::{
     Instance, InstanceKey, OrchestratorItem, PAUSED, WorkerItem, WorkerItemKey,
 };
 use cdb_provider::model::{Document as _, Patch, Query};
-use cdb_provider::{CosmosDBProvider, Extent};
+use cdb_provider::{CosmosDBProvider, TreeScope};
 use cdb_tests::Backend;
 use duroxide::providers::{Provider, ProviderAdmin as _, ProviderError, TagFilter, WorkItem};
 use duroxide::runtime::{Runtime, RuntimeOptions};
@@ -61,12 +61,12 @@ async fn finds_activity(provider: &CosmosDBProvider, time: Duration) -> bool {
 }
 
 async fn pause(provider: &CosmosDBProvider) {
-    ok!(provider.pause("main", Extent::Tree, "ada"));
+    ok!(provider.pause("main", TreeScope::Tree, "ada"));
 }
 
 /// Resumes, as an operator who repeats the command.
 async fn resume(provider: &CosmosDBProvider) {
-    while let Err(error) = provider.resume("main", Extent::Tree).await {
+    while let Err(error) = provider.resume("main", TreeScope::Tree).await {
         assert!(error.is_retryable(), "{error}");
     }
 }
@@ -109,7 +109,7 @@ async fn a_resumption_that_stands_still_after_any_request_loses_no_message() {
         with_activity(&runtime).await;
         pause(&operator).await;
         network.freeze_after(requests, OF_MAIN, STALL);
-        let resumed = network.process(operator.resume("main", Extent::Alone));
+        let resumed = network.process(operator.resume("main", TreeScope::Alone));
         let meanwhile = async {
             sleep(ACT).await;
             enqueue(&runtime, event("main")).await;
@@ -144,7 +144,7 @@ async fn a_pause_that_stands_still_after_any_request_loses_no_activity() {
         let runtime = backend.provider().await;
         with_activity(&runtime).await;
         network.freeze_after(requests, OF_MAIN, STALL);
-        let paused = network.process(operator.pause("main", Extent::Alone, "ada"));
+        let paused = network.process(operator.pause("main", TreeScope::Alone, "ada"));
         let meanwhile = async {
             // Another operator pauses and resumes, while the first one stands still.
             sleep(ACT).await;
@@ -292,9 +292,9 @@ async fn commands_end_on_a_circle_of_children() {
     };
     eventually(async || has_schedule("right").await).await;
     let ended = async {
-        let paused = provider.pause("left", Extent::Tree, "ada").await;
+        let paused = provider.pause("left", TreeScope::Tree, "ada").await;
         assert_eq!(paused.expect("paused"), ["left", "right"]);
-        let resumed = provider.resume("left", Extent::Tree).await;
+        let resumed = provider.resume("left", TreeScope::Tree).await;
         assert_eq!(resumed.expect("resumed"), ["right", "left"]);
         ok!(client.cancel_instance("left", "enough"));
         end_of(&client, "left").await;
@@ -351,7 +351,7 @@ async fn a_child_that_is_paused_before_it_begins_can_be_resumed_alone() {
     let (provider, other) = (backend.provider().await, backend.provider().await);
     crate::pauses::schedule_child(&provider).await;
     pause(&provider).await;
-    let resumed = provider.resume("below", Extent::Alone).await;
+    let resumed = provider.resume("below", TreeScope::Alone).await;
     assert_eq!(resumed.expect("resumed"), ["below"]);
     let (item, ..) = next_turn(&other, lock_time()).await;
     assert_eq!(item.instance, "below");

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cdb_provider::documents::{LimitedKey, Rule};
-use cdb_provider::{CosmosDBProvider, Extent, InstanceLabel};
+use cdb_provider::{CosmosDBProvider, InstanceLabel, TreeScope};
 use cdb_tests::Backend;
 use duroxide::providers::TagFilter;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -374,12 +374,12 @@ async fn a_paused_instance_that_waits_for_a_limit_delays_nobody() {
     farm.fan("paused", 1, "Work bank 3 3000").await;
     sleep(millis(500)).await;
     farm.fan("other", 1, "Work bank 3 1000").await;
-    ok!(farm.provider.pause("paused0", Extent::Alone, "ada"));
+    ok!(farm.provider.pause("paused0", TreeScope::Alone, "ada"));
     let took = farm.until_ended(4, secs(60)).await;
     assert!(took <= Some(secs(7)), "{took:?}");
     sleep(secs(30)).await;
     assert_eq!(farm.log.runs().len(), 4);
-    ok!(farm.provider.resume("paused0", Extent::Alone));
+    ok!(farm.provider.resume("paused0", TreeScope::Alone));
     let took = farm.until_ended(6, secs(60)).await;
     assert!(took <= Some(secs(9)), "{took:?}");
     farm.close().await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use cdb_emulator::OperationKind;
 use cdb_model::Document as _;
 use cdb_provider::documents::{Instance, InstanceKey};
-use cdb_provider::{CosmosDBProvider, Extent};
+use cdb_provider::{CosmosDBProvider, TreeScope};
 use cdb_tests::Backend;
 use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -80,12 +80,12 @@ impl Running {
         ok!(self.client.raise_event(instance, "go", ""));
     }
 
-    async fn pause(&self, extent: Extent) -> Vec<String> {
+    async fn pause(&self, extent: TreeScope) -> Vec<String> {
         let paused = self.provider.pause("main", extent, "ada").await;
         paused.expect("it is paused")
     }
 
-    async fn resume(&self, extent: Extent) -> Vec<String> {
+    async fn resume(&self, extent: TreeScope) -> Vec<String> {
         let resumed = self.provider.resume("main", extent).await;
         resumed.expect("it is resumed")
     }
@@ -157,7 +157,7 @@ async fn a_paused_instance_starts_nothing_and_costs_no_writes() {
     let on = or_skip!(Running::start().await);
     on.begin("Steps").await;
     sleep(SECOND).await;
-    assert_eq!(on.pause(Extent::Alone).await, ["main"]);
+    assert_eq!(on.pause(TreeScope::Alone).await, ["main"]);
     let paused = stored(&on.provider, "main").await.paused;
     assert_eq!(paused.map(|paused| paused.by).as_deref(), Some("ada"));
     on.raise("main").await;
@@ -178,13 +178,13 @@ async fn a_paused_instance_starts_nothing_and_costs_no_writes() {
     }
     assert!(on.started().is_empty());
     assert_eq!(
-        on.pause(Extent::Alone).await,
+        on.pause(TreeScope::Alone).await,
         [""; 0],
         "it was paused before"
     );
-    assert_eq!(on.resume(Extent::Alone).await, ["main"]);
+    assert_eq!(on.resume(TreeScope::Alone).await, ["main"]);
     assert_eq!(
-        on.resume(Extent::Alone).await,
+        on.resume(TreeScope::Alone).await,
         [""; 0],
         "it was resumed before"
     );
@@ -201,10 +201,10 @@ async fn a_running_activity_ends_once_and_the_next_one_waits() {
         sleep(SECOND).await;
         on.raise("main").await;
         eventually(async || !on.started().is_empty()).await;
-        on.pause(Extent::Alone).await;
+        on.pause(TreeScope::Alone).await;
         sleep(LONG).await;
         assert_eq!(on.started(), [seconds]);
-        on.resume(Extent::Alone).await;
+        on.resume(TreeScope::Alone).await;
         assert_eq!(on.output().await, format!("{seconds} 1"));
         assert_eq!(on.started(), [seconds, "1"]);
         on.stop().await;
@@ -217,11 +217,11 @@ async fn what_came_first_during_the_pause_is_first_after_it() {
         let on = or_skip!(Running::start().await);
         on.begin("Race").await;
         sleep(SECOND).await;
-        on.pause(Extent::Alone).await;
+        on.pause(TreeScope::Alone).await;
         sleep(SECOND * raised_after).await;
         on.raise("main").await;
         sleep(LONG).await;
-        on.resume(Extent::Alone).await;
+        on.resume(TreeScope::Alone).await;
         assert_eq!(on.output().await, first);
         on.stop().await;
     }
@@ -238,13 +238,13 @@ async fn sub_orchestrations_are_paused_on_request_only() {
             .is_ok_and(|status| !matches!(status, OrchestrationStatus::NotFound))
     })
     .await;
-    assert_eq!(on.pause(Extent::Alone).await, ["main"]);
+    assert_eq!(on.pause(TreeScope::Alone).await, ["main"]);
     on.raise("below").await;
     eventually(async || !on.started().is_empty()).await;
-    assert_eq!(on.pause(Extent::Tree).await, ["below"]);
+    assert_eq!(on.pause(TreeScope::Tree).await, ["below"]);
     sleep(LONG).await;
     assert_eq!(on.started(), ["100"]);
-    assert_eq!(on.resume(Extent::Tree).await, ["below", "main"]);
+    assert_eq!(on.resume(TreeScope::Tree).await, ["below", "main"]);
     assert_eq!(on.output().await, "100 1");
     on.stop().await;
 }
@@ -278,10 +278,10 @@ async fn a_child_that_has_not_started_yet_is_paused_with_its_tree() {
     let backend = or_skip!(Backend::start_in_simulated_time(|_| {}).await);
     let (provider, other) = (backend.provider().await, backend.provider().await);
     schedule_child(&provider).await;
-    let paused = provider.pause("main", Extent::Tree, "ada").await;
+    let paused = provider.pause("main", TreeScope::Tree, "ada").await;
     assert_eq!(paused.expect("paused"), ["main", "below"]);
     assert!(!finds_turn(&other, LONG).await);
-    let resumed = provider.resume("main", Extent::Tree).await;
+    let resumed = provider.resume("main", TreeScope::Tree).await;
     assert_eq!(resumed.expect("resumed"), ["below", "main"]);
     let (item, ..) = next_turn(&other, lock_time()).await;
     assert_eq!(item.instance, "below");
@@ -302,10 +302,10 @@ async fn an_activity_whose_worker_dies_during_the_pause_runs_again_after_it() {
     ok!(provider.enqueue_for_worker(activity_of("main", 2, None)));
     let (_, _, attempt) = next_activity(&provider, lock_time(), None).await;
     assert_eq!(attempt, 1);
-    ok!(other.pause("main", Extent::Alone, "ada"));
+    ok!(other.pause("main", TreeScope::Alone, "ada"));
     drop(provider);
     assert!(!finds_activity(&other, LONG).await);
-    ok!(other.resume("main", Extent::Alone));
+    ok!(other.resume("main", TreeScope::Alone));
     let (_, _, attempt) = next_activity(&other, lock_time(), None).await;
     assert_eq!(attempt, 2);
     backend.stop().await;
@@ -320,7 +320,7 @@ async fn others_do_not_wait_behind_paused_instances() {
         let instance = format!("paused-{number}");
         committed(&provider, &instance).await;
         ok!(provider.enqueue_for_worker(activity_of(&instance, 2, None)));
-        ok!(other.pause(&instance, Extent::Alone, "ada"));
+        ok!(other.pause(&instance, TreeScope::Alone, "ada"));
         enqueue(&other, event(&instance)).await;
     }
     assert!(!finds_turn(&other, LONG).await);
@@ -332,7 +332,7 @@ async fn others_do_not_wait_behind_paused_instances() {
     assert!(finds_activity(&late, SECOND * 2).await);
     for number in 0..PAUSED {
         let resumed = other
-            .resume(&format!("paused-{number}"), Extent::Alone)
+            .resume(&format!("paused-{number}"), TreeScope::Alone)
             .await;
         resumed.expect("it is resumed");
     }
@@ -347,7 +347,7 @@ async fn others_do_not_wait_behind_paused_instances() {
 async fn only_running_instances_are_paused() {
     let backend = or_skip!(Backend::start_in_simulated_time(|_| {}).await);
     let provider = backend.provider().await;
-    let unknown = provider.pause("nobody", Extent::Alone, "ada").await;
+    let unknown = provider.pause("nobody", TreeScope::Alone, "ada").await;
     assert!(unknown.is_err_and(|error| error.message.contains("not found")));
     let ended = Instance {
         orchestration_name: "Old".to_owned(),
@@ -355,7 +355,7 @@ async fn only_running_instances_are_paused() {
         ..Instance::pending("ended", provider.container().now())
     };
     ok!(provider.container().run(ended.create()));
-    let refused = provider.pause("ended", Extent::Alone, "ada").await;
+    let refused = provider.pause("ended", TreeScope::Alone, "ada").await;
     let refused = refused.expect_err("it has ended");
     assert!(
         refused.message.contains("has ended: Completed"),
@@ -366,7 +366,7 @@ async fn only_running_instances_are_paused() {
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_has_not_begun_is_paused_and_resumed() {
-    for extent in [Extent::Alone, Extent::Tree] {
+    for extent in [TreeScope::Alone, TreeScope::Tree] {
         let mut running = Trees::start(0).await;
         running.begin("i", "Ticker", "300").await;
         let paused = running.provider.pause("i", extent, "ada").await;
@@ -390,11 +390,11 @@ async fn the_end_of_an_activity_starts_no_turn_of_a_paused_instance() {
     let running = Trees::start(1).await;
     running.begin("i", "Ticker", "5000").await;
     sleep(SECOND * 7).await;
-    ok!(running.provider.pause("i", Extent::Tree, "ada"));
+    ok!(running.provider.pause("i", TreeScope::Tree, "ada"));
     let paused = tokio::time::Instant::now();
     sleep(LATER * 2).await;
     assert_eq!(running.log.since(paused), Vec::<String>::new());
-    ok!(running.provider.resume("i", Extent::Tree));
+    ok!(running.provider.resume("i", TreeScope::Tree));
     sleep(LATER).await;
     assert!(running.log.since(paused).len() > 2);
     running.stop().await;

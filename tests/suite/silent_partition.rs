@@ -172,7 +172,7 @@ async fn a_session_is_renewed_while_another_partition_is_silent() {
 /// Returns the times until all instances elsewhere had their first turn, and then until those of the
 /// sick partition had theirs; `None` if that partition recovers first.
 async fn throttled_turns(kinds: &[OperationKind], share: f64) -> Option<(Duration, Duration)> {
-    let (backend, network, runtime) = opened(1).await?;
+    let (backend, _network, runtime) = opened(1).await?;
     let starter = backend.provider().await;
     let all = instances(&starter, 80).await;
     for (instance, _) in &all {

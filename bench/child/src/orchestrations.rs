@@ -54,9 +54,12 @@ pub fn orchestrations(reports: &Reports) -> OrchestrationRegistry {
         .register("Parent", move |ctx, input| {
             run_parent(ctx, input, parent.clone())
         })
-        .register("Child", async |ctx: OrchestrationContext, input: String| {
+        .register(
+            "Child",
+            |ctx: OrchestrationContext, input: String| async move {
                 ctx.schedule_activity("Echo", input).await
-        })
+            },
+        )
         .register("Again", move |ctx, input| {
             run_again(ctx, input, again.clone())
         })

@@ -38,10 +38,8 @@ async fn a_change_of_a_limit_is_shown_with_what_it_drops() {
 #[tokio::test]
 async fn a_name_that_is_nearly_known_is_asked_about() {
     let account = Account::start().await;
-    let set = account
-        .cdb("limits set --by ada activty=CallBank --running 10")
-        .await;
-    assert_eq!(set.exit, Exit::Ok, "{set:?}");
+    let command = "limits set --by ada activty=CallBank --running 10";
+    let set = ends(Exit::Ok, account.cdb(command)).await;
     set.complains("`activty` is taken as a label or search attribute; did you mean `activity`?");
 }
 

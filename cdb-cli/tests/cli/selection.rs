@@ -71,10 +71,8 @@ async fn a_change_as_planned_covers_nothing_that_began_to_match_afterwards() {
     let newer = digest(&account.cdb(plan).await);
     let cancelled = account.cdb(&*cancel(&newer)).await;
     cancelled.prints("cancelled 2 instances");
-    let named = account
-        .cdb("instances cancel order-2 --yes --planned 0")
-        .await;
-    assert_eq!(named.exit, Exit::Usage, "{named:?}");
+    let command = "instances cancel order-2 --yes --planned 0";
+    let named = ends(Exit::Usage, account.cdb(command)).await;
     named.complains("named items are the plan");
     let alone = account.cdb(&*cancel(&newer).replace(" --yes", "")).await;
     assert_eq!(alone.exit, Exit::Usage, "{alone:?}");

@@ -97,7 +97,7 @@ async fn other_stream(sender: &WorkCoordinator, witness: &Witness, name: &str) -
 }
 
 async fn until_set_aside(sender: &WorkCoordinator, count: usize) {
-    while sender.set_aside(10_000).await.unwrap().len() < count {
+    while sender.dead_letters(10_000).await.unwrap().len() < count {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
@@ -106,7 +106,7 @@ async fn until_set_aside(sender: &WorkCoordinator, count: usize) {
 async fn redrive_all(sender: &WorkCoordinator, witness: &Witness) -> Duration {
     witness.is_cured.store(true, Ordering::Relaxed);
     let mut redriven = Vec::new();
-    for message in sender.set_aside(10_000).await.unwrap() {
+    for message in sender.dead_letters(10_000).await.unwrap() {
         sender.redrive(&message).await.unwrap();
         redriven.push((message.stream, Instant::now()));
     }
@@ -388,7 +388,7 @@ async fn messages_that_cannot_be_claimed_keep_no_others_out() {
     let claimed = next(&work).await;
     assert_eq!(claimed.message().stream, "new");
     now.report(claimed.done()).await.unwrap();
-    let aside = work.set_aside(10).await.unwrap();
+    let aside = work.dead_letters(10).await.unwrap();
     work.redrive(&aside[0]).await.unwrap();
     for n in 1..=8 {
         let claimed = next(&work).await;

@@ -209,11 +209,11 @@ async fn decided_messages_do_not_hide_those_that_are_set_aside() {
     for stream in ["a", "b"] {
         now.store(message(stream, 1)).await.unwrap();
         let failed = now.report(next(&work).await.failed("no")).await.unwrap();
-        assert_eq!(failed, Settlement::SetAside);
+        assert_eq!(failed, Settlement::Dead);
     }
-    let first = work.set_aside(1).await.unwrap();
+    let first = work.dead_letters(1).await.unwrap();
     work.discard(&first[0]).await.unwrap();
-    let second = work.set_aside(1).await.unwrap();
+    let second = work.dead_letters(1).await.unwrap();
     assert_eq!(second.len(), 1);
     assert_ne!(second[0].stream, first[0].stream);
 }
@@ -234,22 +234,22 @@ async fn a_message_that_fails_too_often_holds_its_stream_until_an_operator_decid
         now.report(claimed.failed("no")).await.unwrap()
     };
     fail().await;
-    assert_eq!(fail().await, Settlement::SetAside);
+    assert_eq!(fail().await, Settlement::Dead);
     nothing(&work).await;
-    let aside = work.set_aside(10).await.unwrap();
+    let aside = work.dead_letters(10).await.unwrap();
     assert_eq!(aside.len(), 1);
     assert_eq!(aside[0].last_failure.as_deref(), Some("no"));
-    let find = async || work.admin().find_set_aside(&aside[0].key()).await.unwrap();
+    let find = async || work.admin().dead_letter(&aside[0].key()).await.unwrap();
     assert_eq!(find().await.unwrap().dead_since, aside[0].dead_since);
     work.redrive(&aside[0]).await.unwrap();
     assert!(find().await.is_none());
     let again = work.redrive(&aside[0]).await.unwrap_err();
-    assert!(matches!(again, WorkError::NotSetAside { .. }), "{again}");
+    assert!(matches!(again, WorkError::NotDead { .. }), "{again}");
     fail().await;
     fail().await;
-    let aside = work.set_aside(10).await.unwrap();
+    let aside = work.dead_letters(10).await.unwrap();
     work.discard(&aside[0]).await.unwrap();
-    assert!(work.set_aside(10).await.unwrap().is_empty());
+    assert!(work.dead_letters(10).await.unwrap().is_empty());
     for expected in ["2", "3"] {
         let claimed = next(&work).await;
         assert_eq!(claimed.message().message_id, expected);

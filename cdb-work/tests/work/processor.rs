@@ -118,15 +118,15 @@ async fn panics_errors_and_unknown_kinds_stop_their_own_streams_only() {
     for stream in ["panics", "fails"] {
         let both = &told_by_stream[stream];
         assert!(matches!(both[0].1, Settlement::Retrying { .. }), "{both:?}");
-        assert_eq!(both[1].1, Settlement::SetAside);
+        assert_eq!(both[1].1, Settlement::Dead);
     }
     assert!(told_by_stream["panics"][0].0.contains("no cents"));
     for stream in ["refuses", "unknown"] {
         assert_eq!(told_by_stream[stream].len(), 1, "no attempt can succeed");
-        assert_eq!(told_by_stream[stream][0].1, Settlement::SetAside);
+        assert_eq!(told_by_stream[stream][0].1, Settlement::Dead);
     }
     assert!(!told_by_stream.contains_key("works"));
-    assert_eq!(work.set_aside(10).await.unwrap().len(), 4);
+    assert_eq!(work.dead_letters(10).await.unwrap().len(), 4);
     run.stop().await.unwrap();
 }
 

@@ -365,7 +365,7 @@ async fn a_message_that_kills_its_members_is_set_aside_and_the_other_streams_con
     let killer = message("killer", 1).with_body("kill", "");
     cluster.sender.immediate().store(killer).await.unwrap();
     let mut kills = 0;
-    while cluster.sender.set_aside(1).await.unwrap().is_empty() {
+    while cluster.sender.dead_letters(1).await.unwrap().is_empty() {
         cluster.store(1).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let is_dead = |(number, member): (&usize, &Member)| {
@@ -380,7 +380,7 @@ async fn a_message_that_kills_its_members_is_set_aside_and_the_other_streams_con
         assert!(kills <= MAX_ATTEMPTS, "the message is not set aside");
     }
     assert_eq!(kills, MAX_ATTEMPTS);
-    let aside = cluster.sender.set_aside(1).await.unwrap();
+    let aside = cluster.sender.dead_letters(1).await.unwrap();
     assert_eq!(
         (&*aside[0].stream, aside[0].attempts),
         ("killer", MAX_ATTEMPTS)

@@ -83,7 +83,7 @@ async fn an_unreadable_message_is_set_aside_and_holds_its_stream_alone() {
     work.immediate().report(claimed.done()).await.unwrap();
     nothing(&work).await;
 
-    let aside = work.set_aside(10).await.unwrap();
+    let aside = work.dead_letters(10).await.unwrap();
     let [aside] = &aside[..] else {
         panic!("{aside:?}");
     };
@@ -91,12 +91,12 @@ async fn an_unreadable_message_is_set_aside_and_holds_its_stream_alone() {
     assert!(aside.body.contains("torn"), "{}", aside.body);
     let reason = aside.last_failure.as_deref().unwrap();
     assert!(reason.contains("cannot be read"), "{reason}");
-    let found = work.admin().find_set_aside(&aside.key()).await.unwrap();
+    let found = work.admin().dead_letter(&aside.key()).await.unwrap();
     assert_eq!(found.unwrap().body, aside.body);
     // A redrive leads to the same result.
     work.redrive(aside).await.unwrap();
     nothing(&work).await;
-    let aside = work.set_aside(10).await.unwrap();
+    let aside = work.dead_letters(10).await.unwrap();
     work.discard(&aside[0]).await.unwrap();
     let claimed = next(&work).await;
     assert_eq!(claimed.message().message_id, "2");

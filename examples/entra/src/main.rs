@@ -62,9 +62,12 @@ async fn run() -> Result<(), Box<dyn std::error::Error>> {
         .register("Greet", |_: ActivityContext, name: String| async move {
             Ok(format!("Hello, {name}!"))
         });
-    let orchestrations = OrchestrationRegistry::builder().register("Hello", async |ctx: OrchestrationContext, name: String| {
+    let orchestrations = OrchestrationRegistry::builder().register(
+        "Hello",
+        |ctx: OrchestrationContext, name: String| async move {
             ctx.schedule_activity("Greet", name).await
-    });
+        },
+    );
     let runtime =
         Runtime::start_with_store(store.clone(), activities.build(), orchestrations.build()).await;
     let client = Client::new(store);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cdb_provider::Extent;
+use cdb_provider::TreeScope;
 use duroxide::providers::{ProviderAdmin as _, ProviderError, PruneOptions};
 use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -143,7 +143,7 @@ async fn cancel(env: &TestEnv, id: &str) {
 }
 
 async fn pause(env: &TestEnv, id: &str) {
-    let (provider, tree) = (&env.provider, Extent::Tree);
+    let (provider, tree) = (&env.provider, TreeScope::Tree);
     env.begin(id, "Above", "").await;
     env.until_subscribed("child", "Go").await;
     until_done(async || provider.pause(id, tree, "ada").await.map(drop)).await;

@@ -6,7 +6,7 @@
 mod site;
 mod unbegun;
 
-use cdb_provider::Extent;
+use cdb_provider::TreeScope;
 use cdb_provider::documents::{Instance, InstanceKey, Status};
 use duroxide::providers::{Provider as _, ProviderAdmin as _, PruneOptions};
 use tokio::time::{Instant, sleep};
@@ -105,7 +105,7 @@ async fn spares(call: Call, started: Started) {
         let called = async {
             match call {
                 Call::Pause => {
-                    let paused = site.operator.pause("main", Extent::Tree, "ada").await;
+                    let paused = site.operator.pause("main", TreeScope::Tree, "ada").await;
                     format!("{paused:?}")
                 }
                 _ => format!("{:?}", site.operator.delete_instance("main", force).await),
@@ -233,7 +233,7 @@ async fn kept(site: &Site) -> (Vec<u64>, usize) {
 async fn a_frozen_pause_leaves_nothing_of_a_deleted_tree() {
     at_every_position(12, async |site, answers| {
         begin_tree(site).await;
-        let pause = site.operator.pause("main", Extent::Tree, "ada");
+        let pause = site.operator.pause("main", TreeScope::Tree, "ada");
         let others = site.provider.delete_instance("main", true);
         let (paused, deleted) = site.while_frozen(answers, pause, others).await?;
         deleted.expect("it is deleted");
@@ -275,12 +275,12 @@ async fn stored(site: &Site, id: &str) -> Option<Instance> {
 async fn a_frozen_resumption_of_a_tree_resumes_no_other_instance() {
     at_every_position(8, async |site, answers| {
         begin_tree(site).await;
-        ok!(site.provider.pause("main", Extent::Tree, "ada"));
+        ok!(site.provider.pause("main", TreeScope::Tree, "ada"));
         let others = async {
             delete_and_start(site, Started::Below, true).await;
-            ok!(site.provider.pause("below", Extent::Alone, "bob"));
+            ok!(site.provider.pause("below", TreeScope::Alone, "bob"));
         };
-        let resumption = site.operator.resume("main", Extent::Tree);
+        let resumption = site.operator.resume("main", TreeScope::Tree);
         let (resumed, ()) = site.while_frozen(answers, resumption, others).await?;
         let below = stored(site, "below").await.expect("it exists");
         assert!(below.paused.is_some(), "after {answers}: {resumed:?}");
@@ -293,9 +293,9 @@ async fn a_frozen_resumption_of_a_tree_resumes_no_other_instance() {
 async fn a_frozen_resumption_leaves_nothing_of_a_deleted_tree() {
     at_every_position(8, async |site, answers| {
         begin_tree(site).await;
-        ok!(site.provider.pause("main", Extent::Tree, "ada"));
+        ok!(site.provider.pause("main", TreeScope::Tree, "ada"));
         let others = site.provider.delete_instance("main", true);
-        let resumption = site.operator.resume("main", Extent::Tree);
+        let resumption = site.operator.resume("main", TreeScope::Tree);
         let (resumed, _deleted) = site.while_frozen(answers, resumption, others).await?;
         sleep(SECOND * 10).await;
         let left = partitions(&site.provider).await;
@@ -393,7 +393,7 @@ async fn a_frozen_pause_leaves_nothing_of_a_child_that_has_not_begun() {
         site.stop_runtime().await;
         crate::pauses::schedule_child(&site.provider).await;
         sleep(SECOND * 5).await;
-        let pause = site.operator.pause("main", Extent::Tree, "ada");
+        let pause = site.operator.pause("main", TreeScope::Tree, "ada");
         let others = site.provider.delete_instance("main", true);
         let (paused, deleted) = site.while_frozen(answers, pause, others).await?;
         deleted.expect("it is deleted");

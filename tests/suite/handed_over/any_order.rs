@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_provider::{CosmosDBProvider, Extent};
+use cdb_provider::{CosmosDBProvider, TreeScope};
 use duroxide::providers::{Provider, TagFilter, WorkItem};
 use tokio::time::sleep;
 
@@ -94,9 +94,9 @@ async fn disturb(stage: &Stage, numbers: &mut Numbers) {
             }
         }
         1 => {
-            let _paused = other.pause(INSTANCE, Extent::Alone, "ada").await;
+            let _paused = other.pause(INSTANCE, TreeScope::Alone, "ada").await;
             numbers.pause().await;
-            let resumed = other.resume(INSTANCE, Extent::Alone).await;
+            let resumed = other.resume(INSTANCE, TreeScope::Alone).await;
             resumed.expect("the operator repeats it");
         }
         2 | 3 => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_provider::Extent;
+use cdb_provider::TreeScope;
 use duroxide::providers::{ExecutionMetadata, Provider, TagFilter};
 use tokio::time::{Instant, sleep};
 
@@ -148,14 +148,14 @@ async fn a_pause_holds_back_a_completion_that_waits() {
     let stage = or_skip!(Stage::with_activities(1).await);
     let (acknowledged, turn) = stage.taken().await;
     let other = &stage.other;
-    ok!(other.pause(INSTANCE, Extent::Tree, "ada"));
+    ok!(other.pause(INSTANCE, TreeScope::Tree, "ada"));
     assert!(stage.commit(&turn, None).await.is_err(), "it is paused");
     acknowledged.await.expect("no panic").expect("it is stored");
     assert!(
         !finds_turn(&stage.provider, LOCK, LOCK).await,
         "it is held back"
     );
-    ok!(other.resume(INSTANCE, Extent::Tree));
+    ok!(other.resume(INSTANCE, TreeScope::Tree));
     let turn = next_turn(&stage.provider, LOCK).await;
     assert_eq!(turn.0.messages.len(), 1);
     stage.commit(&turn, None).await.expect("it is committed");
@@ -167,13 +167,13 @@ async fn the_end_of_a_long_activity_begins_no_turn_of_a_paused_instance() {
     let stage = or_skip!(Stage::patient(1).await);
     let activity = stage.activity().await;
     sleep(Duration::from_secs(2)).await;
-    ok!(stage.other.pause(INSTANCE, Extent::Tree, "ada"));
+    ok!(stage.other.pause(INSTANCE, TreeScope::Tree, "ada"));
     let turn = stage.dispatcher().await;
     let acknowledged = stage.acknowledge(activity).await.expect("no panic");
     acknowledged.expect("it is stored");
     sleep(LOCK).await;
     assert!(!turn.is_finished(), "it is paused");
-    ok!(stage.other.resume(INSTANCE, Extent::Tree));
+    ok!(stage.other.resume(INSTANCE, TreeScope::Tree));
     let turn = turn.await.expect("a turn");
     stage.commit(&turn, None).await.expect("it is committed");
     stage.ends_with(0, 1).await;

@@ -1,6 +1,6 @@
 //! A held instance that is cancelled and rewound: nothing that arrived is lost.
 
-use cdb_provider::Rewound;
+use cdb_provider::RewindResult;
 use tokio::time::sleep;
 
 use super::{Code, FOUND, SECOND, Shop};
@@ -12,7 +12,7 @@ async fn queue(shop: &Shop, data: &str) {
 }
 
 /// Cancels the held instance, and rewinds it. Returns the plan.
-async fn cancel_and_rewind(shop: &Shop) -> Rewound {
+async fn cancel_and_rewind(shop: &Shop) -> RewindResult {
     ok!(shop.client.cancel_instance(ID, "changed my mind"));
     let ended = shop.end_within(ID, 2 * FOUND).await;
     ended.expect_err("it is cancelled");

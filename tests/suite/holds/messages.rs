@@ -1,6 +1,6 @@
 //! What arrives for held instances, and how they can be ended.
 
-use cdb_provider::Extent;
+use cdb_provider::TreeScope;
 use duroxide::{AppErrorKind, ErrorDetails, OrchestrationStatus};
 use tokio::time::sleep;
 
@@ -20,7 +20,7 @@ async fn a_held_instance_keeps_what_arrives() {
     sleep(LONG).await;
     let paused = changed
         .provider
-        .pause("order-1", Extent::Alone, "ada")
+        .pause("order-1", TreeScope::Alone, "ada")
         .await;
     assert_eq!(paused.expect("it is paused"), ["order-1"]);
     changed.stop().await;
@@ -30,7 +30,7 @@ async fn a_held_instance_keeps_what_arrives() {
         shop.instance("order-1").await.held.is_some(),
         "it is paused"
     );
-    ok!(old.provider.resume("order-1", Extent::Alone));
+    ok!(old.provider.resume("order-1", TreeScope::Alone));
     // duroxide drops an event that arrives before its wait. The next one arrives after it.
     shop.until_charged("order-1").await;
     shop.ship("order-1").await;

@@ -1,6 +1,6 @@
 //! Documents that do not match their types, and foreign documents.
 
-use cdb_provider::Extent;
+use cdb_provider::TreeScope;
 use duroxide::providers::{Provider as _, ProviderAdmin as _, PruneOptions};
 use duroxide::{Event, EventKind};
 use serde_json::json;
@@ -213,7 +213,7 @@ async fn an_unreadable_intent_counts_as_the_start_of_a_child() {
         "id": "parent:intent:odd", "type": "outbox_intent", "instanceId": "parent", "createdAt": "long ago",
     }))
     .await;
-    let paused = provider.pause("parent", Extent::Tree, "ada").await;
+    let paused = provider.pause("parent", TreeScope::Tree, "ada").await;
     assert_eq!(paused.expect("they are paused"), ["parent", "child"]);
     env.stop().await;
 }

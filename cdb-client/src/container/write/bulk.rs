@@ -83,7 +83,7 @@ impl<C: Container> ContainerClient<C> {
     /// Executes independent operations like [`execute_bulk`](Self::execute_bulk), without waiting
     /// for physical partitions that do not answer while others do: their operations fail with
     /// [`Unavailable`](ErrorKind::Unavailable), and are ambiguous if they were sent.
-    pub async fn execute_bulk_available(
+    pub async fn execute_bulk_skipping_unavailable(
         &self,
         bulk: &BulkBatch<C>,
     ) -> Vec<Result<OperationResult>> {

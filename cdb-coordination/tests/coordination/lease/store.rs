@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_coordination::Store;
+use cdb_coordination::Repository;
 use cdb_coordination::store::{Criteria, StoreError};
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Container, Document, Timestamp};
@@ -12,8 +12,8 @@ use crate::lease::account::{Account, Order, Shop, order};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-async fn orders(account: &Account) -> Store<Shop, Order> {
-    Store::new(&account.shop().await)
+async fn orders(account: &Account) -> Repository<Shop, Order> {
+    Repository::new(&account.shop().await)
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +195,7 @@ async fn a_lost_answer_is_resolved_for_a_document_with_write_times() {
     let (account, shop) = Account::with_shop().await;
     let emulator = or_skip!(account.emulator(), "needs the emulator");
     shop.run(order("ann", 1).create()).await.unwrap();
-    let invoices = Store::<Invoices, Invoice>::new(&account.container());
+    let invoices = Repository::<Invoices, Invoice>::new(&account.container());
     let invoice = Invoice {
         customer: "ann".to_owned(),
         paid: false,

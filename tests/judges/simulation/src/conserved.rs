@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cdb_chaos::keep_trying;
-use cdb_provider::Extent;
+use cdb_provider::TreeScope;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistryBuilder};
 use futures::future::join_all;
@@ -342,7 +342,7 @@ impl Caller {
         sleep(Duration::from_secs(1)).await;
         let paused = self
             .provider
-            .pause(instance, Extent::Alone, "a simulation")
+            .pause(instance, TreeScope::Alone, "a simulation")
             .await;
         match paused {
             // It has not begun.
@@ -350,7 +350,7 @@ impl Caller {
             // After another error it may be paused.
             _ => sleep(time).await,
         }
-        let resume = || self.provider.resume(instance, Extent::Alone);
+        let resume = || self.provider.resume(instance, TreeScope::Alone);
         let resumed = keep_trying(resume).await;
         resumed
             .map(drop)

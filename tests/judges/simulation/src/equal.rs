@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cdb_chaos::{DATABASE, keep_trying};
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient};
-use cdb_coordination::Store;
+use cdb_coordination::Repository;
 use cdb_coordination::store::StoreError;
 use cdb_model::query::QueriedIn;
 use cdb_model::{Container, Document, Query};
@@ -138,7 +138,7 @@ impl Calls {
 
 /// Writes at the same times as all other nodes.
 async fn write_all(container: ContainerClient<Equal>, calls: Calls) {
-    let store = Store::<Equal, Claim>::new(&container);
+    let store = Repository::<Equal, Claim>::new(&container);
     loop {
         let round = elapsed().as_secs() / ROUND.as_secs() + 1;
         let next = Duration::from_secs(round * ROUND.as_secs());
@@ -178,7 +178,7 @@ async fn append(container: &ContainerClient<Equal>, calls: &Calls, round: u64) {
         .await;
 }
 
-async fn claim(store: &Store<Equal, Claim>, calls: &Calls, round: u64) {
+async fn claim(store: &Repository<Equal, Claim>, calls: &Calls, round: u64) {
     let claim = Claim {
         place: format!("claim-{round}"),
         replaced: 0,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cdb_chaos::keep_trying;
-use cdb_provider::{CosmosDBProvider, Extent};
+use cdb_provider::{CosmosDBProvider, TreeScope};
 use duroxide::ActivityContext;
 use duroxide::providers::ProviderError;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -94,14 +94,14 @@ type Done = Result<Result<Vec<String>, ProviderError>, String>;
 async fn pause(operator: &mut Operator, name: &str) -> Done {
     let what = format!("{name}: a pause");
     let pause = async |provider: &CosmosDBProvider| {
-        provider.pause(name, Extent::Tree, "a simulation").await
+        provider.pause(name, TreeScope::Tree, "a simulation").await
     };
     operator.run(&what, pause).await
 }
 
 async fn resume(operator: &mut Operator, name: &str) -> Done {
     let what = format!("{name}: a resumption");
-    let resume = async |provider: &CosmosDBProvider| provider.resume(name, Extent::Tree).await;
+    let resume = async |provider: &CosmosDBProvider| provider.resume(name, TreeScope::Tree).await;
     operator.run(&what, resume).await
 }
 

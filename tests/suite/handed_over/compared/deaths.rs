@@ -154,9 +154,9 @@ async fn weather(seed: u64) -> Option<()> {
             _ => {
                 let name = format!("plain-2-4-{}", below(30));
                 let provider = backend.provider().await;
-                let _paused = provider.pause(&name, Extent::Alone, "ada").await;
+                let _paused = provider.pause(&name, TreeScope::Alone, "ada").await;
                 sleep(ms(below(100))).await;
-                let _resumed = provider.resume(&name, Extent::Alone).await;
+                let _resumed = provider.resume(&name, TreeScope::Alone).await;
             }
         }
     }
@@ -168,7 +168,7 @@ async fn weather(seed: u64) -> Option<()> {
     let accepted = accepted.lock().expect("no panic").clone();
     let reader = backend.provider().await;
     for name in &accepted {
-        let _resumed = reader.resume(name, Extent::Alone).await;
+        let _resumed = reader.resume(name, TreeScope::Alone).await;
     }
     let what = format!("seed {seed}: {} accepted", accepted.len());
     all_received(&what, &reader, accepted).await;

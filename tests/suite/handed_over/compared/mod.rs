@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_provider::documents::{Priority, Rule};
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, Extent, HandOver};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, HandOver, TreeScope};
 use cdb_tests::Backend;
 use duroxide::providers::{
     ExecutionMetadata, OrchestrationItem, Provider, ProviderError, SessionFetchConfig, TagFilter,

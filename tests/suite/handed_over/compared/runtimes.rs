@@ -94,9 +94,9 @@ async fn at_once(policy: HandOver) -> Option<BTreeMap<String, String>> {
                         "event" => client.raise_event(&name, "go", "x").await.is_ok(),
                         "cancel" => other_client.cancel_instance(&name, "why").await.is_ok(),
                         "pause" => {
-                            let paused = other.pause(&name, Extent::Tree, "ada").await.is_ok();
+                            let paused = other.pause(&name, TreeScope::Tree, "ada").await.is_ok();
                             sleep(SECOND * 5).await;
-                            let _resumed = own.resume(&name, Extent::Tree).await;
+                            let _resumed = own.resume(&name, TreeScope::Tree).await;
                             paused
                         }
                         "delete" => other_client.delete_instance(&name, true).await.is_ok(),
