@@ -1,6 +1,6 @@
 //! Measures membership on an embedded emulator: which slots move when a member joins, the cost of
 //! heartbeats, and how long the slots of a killed member are not served. Prints the table of
-//! docs/coordination.md.
+//! the README of this crate.
 //!
 //! Each member has its own client. A member that is killed has its own Tokio runtime, which is
 //! dropped without finishing its tasks.

@@ -9,7 +9,7 @@
 use std::error::Error;
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
-use cdb_coordination::Store;
+use cdb_coordination::Repository;
 use cdb_coordination::store::Criteria;
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document};
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let database = client.database("calendar");
     let container = database.bootstrap("reminders", Bootstrap::CreateIfMissing);
     let container: ContainerClient<Calendar> = container.await?;
-    let reminders = Store::<Calendar, Reminder>::new(&container);
+    let reminders = Repository::<Calendar, Reminder>::new(&container);
     for number in 0..REMINDERS {
         let reminder = Reminder {
             user: format!("user-{}", number % 5),
@@ -69,7 +69,7 @@ struct Polled {
 
 /// Shows due reminders until none is left.
 async fn poll(
-    reminders: &Store<Calendar, Reminder>,
+    reminders: &Repository<Calendar, Reminder>,
     program: &str,
 ) -> Result<Polled, Box<dyn Error>> {
     // The same criteria as JSON: {"filter": [{"field": "state", "value": "due"}], "limit": 5}

@@ -20,7 +20,10 @@
 //! - `tls` (enabled by `bin`): [`Settings::tls`], HTTPS with a certificate that is generated
 //!   at the start.
 //! - `fuzzing`: entry points of the fuzz targets, not for programs.
-
+#![doc = ""]
+#![doc = include_str!("../docs/rules.md")]
+#![doc = include_str!("../docs/queries.md")]
+#![doc = include_str!("../docs/charges.md")]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod account;

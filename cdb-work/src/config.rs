@@ -152,7 +152,7 @@ impl WorkConfig {
     /// Decides what happens after the last attempt.
     pub(crate) fn judge_exhausted(&self, now: Timestamp) -> Verdict {
         match self.exhausted {
-            Exhausted::HoldStream => Verdict::SetAside { now },
+            Exhausted::HoldStream => Verdict::Dead { now },
             Exhausted::SkipMessage => Verdict::Skip,
         }
     }
@@ -195,7 +195,7 @@ pub(crate) fn seconds(duration: Duration) -> u32 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Exhausted {
-    /// The message is set aside, and its stream waits until an operator redrives or discards it:
+    /// The message is dead, and its stream waits until an operator redrives or discards it:
     /// order before progress.
     #[default]
     HoldStream,

@@ -128,9 +128,9 @@ pub enum WorkError {
     /// A duration of the configuration is too long for another one.
     #[error(transparent)]
     Timing(#[from] TimingError),
-    /// The message to redrive or discard is not set aside.
-    #[error("message `{message_id}` is not set aside; read those that are with `set_aside`")]
-    NotSetAside {
+    /// The message to redrive or discard is not dead.
+    #[error("message `{message_id}` is not dead; read those that are with `dead_letters`")]
+    NotDead {
         /// The message id.
         message_id: String,
     },

@@ -63,8 +63,8 @@ pub use config::{CosmosDBProviderConfig, HandOver, OnNondeterminism};
 pub use operate::admin::Purge;
 pub use operate::observe;
 pub use operate::replay;
-pub use operate::rewind::{Fork, Restart, Rewound};
-pub use operate::{Extent, InstanceSearch};
+pub use operate::rewind::{Fork, Restart, RewindResult};
+pub use operate::{InstanceSearch, TreeScope};
 pub use provider::CosmosDBProvider;
 pub use stored::attributes::{Attribute, AttributesError, SearchAttributes};
 #[doc(hidden)]

@@ -31,6 +31,14 @@ const OPEN: &str = "new";
 /// duroxide's storage on Azure Cosmos DB. Cheap to clone; all clones share one state. The
 /// background tasks end with the last clone, or with [`shutdown`](Self::shutdown).
 ///
+/// | to open | call |
+/// |---|---|
+/// | a container of orchestrations, with default settings | [`new`](Self::new), [`new_with_container`](Self::new_with_container) |
+/// | one with other settings | [`new_with_config`](Self::new_with_config) |
+/// | one that also holds documents of your own types | [`open`](Self::open) |
+/// | one through a client that exists | [`on`](Self::on) |
+/// | one to inspect or repair it, without background tasks | [`for_tools`](Self::for_tools) |
+///
 /// ```
 /// use std::time::Duration;
 /// use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
@@ -149,7 +157,7 @@ impl CosmosDBProvider {
         if config.bootstrap == Bootstrap::Skip {
             container.check_account().await.in_operation(OPEN)?;
         }
-        let provider = Self::on_checked(container.view(), &config, None).await?;
+        let provider = Self::on_checked(container.view(), &config).await?;
         Ok((provider, container))
     }
 
@@ -171,15 +179,13 @@ impl CosmosDBProvider {
     ) -> Result<Self, ProviderError> {
         config.check_settings()?;
         container.check_account().await.in_operation(OPEN)?;
-        Self::on_checked(container.view(), config, None).await
+        Self::on_checked(container.view(), config).await
     }
 
-    /// Opens a container of an account with one write region. Without `leases`, the membership of
-    /// the configuration shares the dispatch slots.
+    /// Opens a container of an account with one write region.
     async fn on_checked(
         container: ContainerClient<Durable>,
         config: &CosmosDBProviderConfig,
-        leases: Option<Arc<dyn LeaseProvider>>,
     ) -> Result<Self, ProviderError> {
         let codec = config.payload_codec.as_deref().map(PayloadCodec::name);
         let uses = schema::admit(&container, codec).await.in_operation(OPEN)?;
@@ -195,10 +201,10 @@ impl CosmosDBProvider {
             noted.in_operation(OPEN)?;
         }
         let start = |own| Arc::new(Membership::start::<Member, _>(container.clone(), own));
-        let own = config.membership.clone().filter(|_| leases.is_none());
-        let membership = own.map(start);
-        let leases = match (leases, &membership) {
-            (Some(leases), _) => leases,
+        let own = config.membership.clone();
+        let membership = own.filter(|_| config.leases.is_none()).map(start);
+        let leases = match (&config.leases, &membership) {
+            (Some(leases), _) => leases.clone(),
             (None, Some(membership)) => membership.clone(),
             (None, None) => Arc::new(InMemoryLeaseProvider::all()),
         };
@@ -213,24 +219,10 @@ impl CosmosDBProvider {
         Ok(provider.in_background(config))
     }
 
-    /// Opens a container like [`CosmosDBProvider::on`], for one of several runtimes that share the
-    /// dispatch slots by their own rule. Ignores `config.membership`.
-    ///
-    /// # Errors
-    /// As [`CosmosDBProvider::on`].
-    pub async fn with_leases<C: Extends<Durable>>(
-        container: ContainerClient<C>,
-        config: &CosmosDBProviderConfig,
-        leases: Arc<dyn LeaseProvider>,
-    ) -> Result<Self, ProviderError> {
-        config.check_settings()?;
-        container.check_account().await.in_operation(OPEN)?;
-        Self::on_checked(container.view(), config, Some(leases)).await
-    }
-
     /// Opens a container for a tool that inspects or repairs it and runs no orchestrations. Starts
     /// no background task: retention and delivery are left to runtimes. Never writes the gate, so a
-    /// runtime of `duroxide-cdb` can continue to use its container. Ignores `config.membership`.
+    /// runtime of `duroxide-cdb` can continue to use its container. Ignores `membership` and `leases` of
+    /// `config`.
     ///
     /// Without the container's payload codec, or without a key of it, the tool works too: encoded
     /// payloads are returned as they are stored, `cdb:payload:…`. [`decode`](Self::decode) serves

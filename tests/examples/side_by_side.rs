@@ -1,5 +1,5 @@
 //! Our runtime and one of `duroxide-cdb` on one container: `side_by_side <leave-state> [open]`, see
-//! docs/testing.md.
+//! tests/upgrade/README.md.
 //!
 //! The old runtime starts first, ours joins, and the old one continues. Prints how the
 //! orchestrations ended. `open` removes the gate that stops older runtimes, to show its effect.

@@ -1,5 +1,5 @@
 //! Writes a container with unfinished work into a file: `upgrade_fixture <program> <file>`, see
-//! docs/testing.md.
+//! tests/upgrade/README.md.
 //!
 //! The program (`leave-state` of bench/peers) is started twice, with the parts `first` and
 //! `second`. During the second nothing is delivered from one instance to another.

@@ -156,10 +156,7 @@ async fn instances_are_found_sorted_and_counted_by_their_attributes() {
             .order_by(OrderSearch::TOTAL.asc())
     };
     let first = by_total().page(2, None).await.expect("a page");
-    let last = by_total()
-        .page(2, first.next.as_ref())
-        .await
-        .expect("a page");
+    let last = ok!(by_total().page(2, first.next.as_ref()));
     let pages = [first.rows, last.rows].concat();
     let totals = pages
         .iter()
@@ -244,10 +241,7 @@ async fn a_commit_restores_attributes_that_an_older_version_has_dropped() {
     let mut instance = read.expect("a read").expect("it exists");
     // An older version replaces the document without the member.
     instance.document.attributes.clear();
-    container
-        .run(instance.document.replace())
-        .await
-        .expect("it is replaced");
+    ok!(container.run(instance.document.replace()));
     assert_eq!(
         found(&env.provider, OrderSearch::CUSTOMER.eq("ada")).await,
         [""; 0]
@@ -336,8 +330,7 @@ async fn a_rewind_restores_the_attributes_from_before_the_failure() {
     env.run("i", "Fail", "").await.expect_err("it is broken");
     assert_eq!(customer(&env).await, is("failure"));
     allow.send_replace(None);
-    let rewound = env.provider.rewind("i", "ada").await;
-    rewound.expect("it is rewound");
+    ok!(env.provider.rewind("i", "ada"));
     assert_eq!(customer(&env).await, is("before"));
     allow.send_replace(Some(Ok("done".to_owned())));
     assert_eq!(env.end_of("i").await.as_deref(), Ok("done"));
@@ -358,8 +351,7 @@ async fn a_rewind_without_the_key_keeps_the_attributes() {
     allow.send_replace(None);
     let container = env.provider.container().clone();
     let tool = CosmosDBProvider::for_tools(container, &CosmosDBProviderConfig::default(), None);
-    let rewound = tool.expect("it opens").rewind("i", "ada").await;
-    rewound.expect("it is rewound");
+    ok!(tool.expect("it opens").rewind("i", "ada"));
     assert_eq!(customer(&env).await, is("failure"));
     allow.send_replace(Some(Ok("done".to_owned())));
     assert_eq!(env.end_of("i").await.as_deref(), Ok("done"));

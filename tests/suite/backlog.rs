@@ -11,9 +11,9 @@ use cdb_tests::Backend;
 use duroxide::providers::{OrchestrationItem, Provider, TagFilter, WorkItem};
 use tokio::task::JoinSet;
 
-use crate::harness::next_turn;
+use crate::harness::{finds_turn, next_turn};
 use crate::locks::activity;
-use crate::several::{ack, ack_and_send, enqueue, start};
+use crate::several::{ack, ack_and_send, begin, enqueue, start, turn_with};
 
 const LOCK: Duration = Duration::from_secs(60);
 
@@ -25,11 +25,8 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// Event number `number`, with this many more bytes.
 fn event(instance: &str, number: usize, bytes: usize) -> WorkItem {
-    WorkItem::ExternalRaised {
-        instance: instance.to_owned(),
-        name: "Event".to_owned(),
-        data: format!("{number} {}", "x".repeat(bytes)),
-    }
+    let data = format!("{number} {}", "x".repeat(bytes));
+    crate::work_items::event_of(instance, "Event", data)
 }
 
 async fn enqueue_events(provider: &CosmosDBProvider, instance: &str, count: usize, bytes: usize) {
@@ -99,11 +96,8 @@ async fn thousands_of_messages_at_one_time_are_due_at_once() {
 /// A runtime that has cached the instance `i`, and whose other dispatcher is working.
 async fn with_cached_instance(backend: &Backend) -> CosmosDBProvider {
     let runtime = backend.provider().await;
-    enqueue(&runtime, start("i")).await;
-    let (item, token, _) = next_turn(&runtime, LOCK).await;
-    ack(&runtime, &item, &token).await;
-    enqueue(&runtime, start("working")).await;
-    let (working, ..) = next_turn(&runtime, LOCK).await;
+    begin(&runtime, "i", LOCK).await;
+    let (working, ..) = turn_with(&runtime, start("working"), LOCK).await;
     assert_eq!(working.instance, "working");
     runtime
 }
@@ -112,8 +106,7 @@ async fn with_cached_instance(backend: &Backend) -> CosmosDBProvider {
 async fn a_delivered_message_does_not_overtake_a_backlog() {
     let backend = Backend::start_simulated().await;
     let runtime = with_cached_instance(&backend).await;
-    enqueue(&runtime, start("sender")).await;
-    let (sender, token, _) = next_turn(&runtime, LOCK).await;
+    let (sender, token, _) = turn_with(&runtime, start("sender"), LOCK).await;
     enqueue_events(&runtime, "i", 70, 0).await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     ack_and_send(&runtime, &sender, &token, vec![event("i", 70, 0)]).await;
@@ -127,8 +120,7 @@ async fn a_delivered_message_does_not_overtake_a_backlog() {
 async fn a_message_of_an_instance_to_itself_does_not_overtake_a_backlog() {
     let backend = Backend::start_simulated().await;
     let runtime = with_cached_instance(&backend).await;
-    enqueue(&runtime, event("i", 0, 0)).await;
-    let (item, token, _) = next_turn(&runtime, LOCK).await;
+    let (item, token, _) = turn_with(&runtime, event("i", 0, 0), LOCK).await;
     for number in 1..71 {
         enqueue(&runtime, event("i", number, 0)).await;
     }
@@ -143,8 +135,7 @@ async fn a_message_of_an_instance_to_itself_does_not_overtake_a_backlog() {
 async fn the_next_turn_takes_no_more_messages_of_an_instance_to_itself_than_any_turn() {
     let backend = Backend::start_simulated().await;
     let runtime = with_cached_instance(&backend).await;
-    enqueue(&runtime, event("i", 0, 0)).await;
-    let (item, token, _) = next_turn(&runtime, LOCK).await;
+    let (item, token, _) = turn_with(&runtime, event("i", 0, 0), LOCK).await;
     let own = (1..91).map(|number| event("i", number, 0)).collect();
     ack_and_send(&runtime, &item, &token, own).await;
     let (item, ..) = next_turn(&runtime, LOCK).await;
@@ -155,10 +146,7 @@ async fn the_next_turn_takes_no_more_messages_of_an_instance_to_itself_than_any_
 #[tokio::test(start_paused = true)]
 async fn a_message_does_not_overtake_one_whose_outcome_is_unknown() {
     let backend = Backend::start_simulated().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(backend.emulator(), "needs the emulator");
     let runtime = with_cached_instance(&backend).await;
     for lost in [OperationKind::Batch, OperationKind::Create] {
         emulator.inject(Fault::always(Effect::DropAnswer).on(lost));
@@ -180,14 +168,11 @@ async fn a_fetch_accepts_any_timeout() {
     let backend = Backend::start_simulated().await;
     let provider = backend.provider().await;
     enqueue(&provider, start("i")).await;
-    let fetched = provider.fetch_orchestration_item(Duration::MAX, Duration::MAX, None);
-    assert!(fetched.await.expect("fetch").is_some());
-    let enqueued = provider.enqueue_for_worker(activity()).await;
-    enqueued.expect("the activity is stored");
+    assert!(finds_turn(&provider, Duration::MAX, Duration::MAX).await);
+    ok!(provider.enqueue_for_worker(activity()));
     let fetched = provider.fetch_work_item(Duration::MAX, Duration::MAX, None, &TagFilter::Any);
     let (_, token, _) = fetched.await.expect("fetch").expect("an activity");
-    let renewed = provider.renew_work_item_lock(&token, Duration::MAX).await;
-    renewed.expect("it is renewed");
+    ok!(provider.renew_work_item_lock(&token, Duration::MAX));
     backend.stop().await;
 }
 
@@ -203,10 +188,7 @@ async fn each_message_of_a_backlog_is_read_once() {
         enqueue(&client, start(&instance)).await;
     }
     let runtime = backend.provider().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: only the emulator counts");
-        return;
-    };
+    let emulator = or_skip!(backend.emulator(), "only the emulator counts");
     emulator.reset_requests();
     for _ in 0..COUNT {
         let (item, token, _) = next_turn(&runtime, LOCK).await;
@@ -228,10 +210,7 @@ async fn runtimes_that_share_a_backlog_seldom_try_the_same_instance() {
     for number in 0..COUNT {
         enqueue(&client, start(&format!("i-{number}"))).await;
     }
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: only the emulator counts");
-        return;
-    };
+    let emulator = or_skip!(backend.emulator(), "only the emulator counts");
     emulator.reset_requests();
     let mut runtimes = JoinSet::new();
     for _ in 0..8 {

@@ -4,15 +4,14 @@
 use std::time::Duration;
 
 use cdb_provider::CosmosDBProvider;
-use cdb_tests::Backend;
-use duroxide::providers::{ExecutionMetadata, Provider, SessionFetchConfig, TagFilter, WorkItem};
+use duroxide::providers::{Provider, SessionFetchConfig, TagFilter, WorkItem};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use crate::harness::{next_activity, next_turn};
-use crate::network::{ANY, Network};
-use crate::several::{enqueue, start};
-use crate::work_items::activity_of;
+use crate::network::{ANY, on_network};
+use crate::several::{enqueue, start, turn_with};
+use crate::work_items::{activity_of, completion_of, metadata_of};
 
 /// Longer than any wait, so that no test passes because a lock expired.
 const LONG: Duration = Duration::from_secs(24 * 3600);
@@ -42,29 +41,18 @@ const PLAIN: Case = Case {
 
 /// Commits a first turn with an activity, and locks the activity.
 async fn run_activity(provider: &CosmosDBProvider) -> String {
-    enqueue(provider, start("i")).await;
-    let (_, token, _) = next_turn(provider, LONG).await;
+    let (_, token, _) = turn_with(provider, start("i"), LONG).await;
     let (history, activities) = (Vec::new(), vec![activity_of("i", 1, None)]);
-    let metadata = ExecutionMetadata {
-        orchestration_name: Some("Wait".to_owned()),
-        ..ExecutionMetadata::default()
-    };
-    let (messages, cancelled) = (Vec::new(), Vec::new());
-    let committed = provider.ack_orchestration_item(
-        &token, 1, history, activities, messages, metadata, cancelled,
-    );
+    let metadata = metadata_of("Wait");
+    let committed =
+        provider.ack_orchestration_item(&token, 1, history, activities, vec![], metadata, vec![]);
     committed.await.expect("the turn is committed");
     let (_, token, _) = next_activity(provider, LONG, None).await;
     token
 }
 
 fn completion(bytes: usize) -> WorkItem {
-    WorkItem::ActivityCompleted {
-        instance: "i".to_owned(),
-        execution_id: 1,
-        id: 1,
-        result: "x".repeat(bytes),
-    }
+    completion_of("i", 1, "x".repeat(bytes))
 }
 
 /// What the runtime does while the activity ends.
@@ -94,11 +82,7 @@ fn end(first: &CosmosDBProvider, token: &str, case: Case) -> JoinSet<()> {
 
 /// Breaks the acknowledgement off after this time. The activity has ended, and does not run again.
 async fn ends_once(case: Case, at: u64) {
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(first) = network.provider(&backend).await else {
-        return backend.stop().await;
-    };
+    let (backend, network, first) = or_skip!(on_network().await);
     let second = backend.provider().await;
     let token = run_activity(&first).await;
     sleep(case.takes).await;
@@ -110,10 +94,7 @@ async fn ends_once(case: Case, at: u64) {
     let turn = timeout(SOON, next_turn(&second, LONG)).await;
     let turn = turn.map(|(item, ..)| item.messages.len());
     assert_eq!(turn, Ok(1), "{case:?} at {at}: its completion is gone");
-    let again = second
-        .fetch_work_item(LONG, SOON, None, &TagFilter::Any)
-        .await;
-    let again = again.expect("fetch");
+    let again = ok!(second.fetch_work_item(LONG, SOON, None, &TagFilter::Any));
     assert!(
         again.is_none(),
         "{case:?} at {at}: it runs again: {again:?}"
@@ -165,11 +146,7 @@ async fn an_end_with_a_result_in_chunks_goes_on() {
 #[tokio::test(start_paused = true)]
 async fn a_fetch_that_is_broken_off_counts_no_attempt() {
     for at in (1..120).step_by(5) {
-        let backend = Backend::start_simulated().await;
-        let network = Network::default();
-        let Some(first) = network.provider(&backend).await else {
-            return backend.stop().await;
-        };
+        let (backend, network, first) = or_skip!(on_network().await);
         let second = backend.provider().await;
         enqueue(&second, start("i")).await;
         network.slow_down(ANY, DELAY);
@@ -190,15 +167,10 @@ async fn a_fetch_that_is_broken_off_keeps_no_session() {
         lock_timeout: LONG,
     };
     for at in (1..160).step_by(7) {
-        let backend = Backend::start_simulated().await;
-        let network = Network::default();
-        let Some(first) = network.provider(&backend).await else {
-            return backend.stop().await;
-        };
+        let (backend, network, first) = or_skip!(on_network().await);
         let second = backend.provider().await;
         let activity = activity_of("i", 1, Some("desk"));
-        let enqueued = second.enqueue_for_worker(activity).await;
-        enqueued.expect("the activity is stored");
+        ok!(second.enqueue_for_worker(activity));
         network.slow_down(ANY, DELAY);
         let own = session("first");
         let fetch = first.fetch_work_item(LONG, LONG, Some(&own), &TagFilter::Any);

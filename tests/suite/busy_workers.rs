@@ -17,16 +17,11 @@ const LOCK: Duration = Duration::from_secs(3600);
 async fn busy_workers_are_named_once_with_their_activities_and_the_remedy() {
     let warnings = Warnings::default();
     let _logged = tracing::subscriber::set_default(warnings.clone());
-    let Some(backend) = Backend::start_in_simulated_time(|_| {}).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_in_simulated_time(|_| {}).await);
     let provider = backend.provider().await;
     for instance in ["a", "b", "c"] {
         let activity = activity_of(instance, 2, None);
-        provider
-            .enqueue_for_worker(activity)
-            .await
-            .expect("it is enqueued");
+        ok!(provider.enqueue_for_worker(activity));
     }
     let fetch = || provider.fetch_work_item(LOCK, LOCK, None, &TagFilter::Any);
     let mut tokens = Vec::new();
@@ -47,10 +42,7 @@ async fn busy_workers_are_named_once_with_their_activities_and_the_remedy() {
     tokio::time::sleep(Duration::from_secs(600)).await;
     assert_eq!(warnings.with(BUSY).len(), 1);
     // A worker ends its activity and takes the next one, which is no new condition.
-    provider
-        .abandon_work_item(&tokens[0], Some(LOCK), true)
-        .await
-        .expect("it is given back");
+    ok!(provider.abandon_work_item(&tokens[0], Some(LOCK), true));
     fetch().await.expect("fetch").expect("an activity");
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(warnings.with(BUSY).len(), 1);

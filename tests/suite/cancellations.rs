@@ -17,8 +17,8 @@ use tokio::time::{Instant, sleep};
 
 use crate::forced_deletions::{LATER, Running};
 use crate::harness::next_turn;
-use crate::several::{ack, ack_and_send, enqueue, event, start};
-use crate::work_items::{metadata_of, started};
+use crate::several::{ack, ack_and_send, event, start, turn_with};
+use crate::work_items::{child_of, metadata_of, started};
 
 /// Longer than the locks of turns.
 const LONG: Duration = Duration::from_secs(60);
@@ -32,31 +32,19 @@ fn cancel(instance: &str) -> WorkItem {
 
 /// The start of a child of `parent`.
 fn child_start(child: &str) -> WorkItem {
-    let mut start = start(child);
-    if let WorkItem::StartOrchestration {
-        parent_instance,
-        parent_id,
-        ..
-    } = &mut start
-    {
-        *parent_instance = Some("parent".to_owned());
-        *parent_id = Some(2);
-    }
-    start
+    child_of("parent", start(child))
 }
 
 /// Lets the first turn of `parent` send a cancellation.
 async fn parent_cancels(provider: &CosmosDBProvider, child: &str) {
-    enqueue(provider, start("parent")).await;
-    let (turn, token, _) = next_turn(provider, LONG).await;
+    let (turn, token, _) = turn_with(provider, start("parent"), LONG).await;
     assert_eq!(turn.instance, "parent");
     ack_and_send(provider, &turn, &token, vec![cancel(child)]).await;
 }
 
 /// Commits the first turn of an instance with this parent.
 async fn begin(provider: &CosmosDBProvider, start: WorkItem, parent: Option<&str>) {
-    enqueue(provider, start).await;
-    let (turn, token, _) = next_turn(provider, LONG).await;
+    let (turn, token, _) = turn_with(provider, start, LONG).await;
     let event = Event::with_event_id(1, &turn.instance, 1, None, started("Wait", ""));
     let metadata = ExecutionMetadata {
         parent_instance_id: parent.map(str::to_owned),
@@ -103,8 +91,7 @@ async fn a_cancellation_waits_for_a_start_that_is_on_its_way() {
         work_item: Text::Inline(text),
         visible_at: now,
     });
-    let created = provider.container().run(intent.create()).await;
-    created.expect("it is stored");
+    ok!(provider.container().run(intent.create()));
     parent_cancels(&provider, "child").await;
     nothing_runs(&provider).await;
     assert_eq!(due(&provider, "child").await, 1);
@@ -138,8 +125,7 @@ async fn only_its_parent_and_clients_cancel_an_instance() {
             let backend = Backend::start_simulated().await;
             let provider = backend.provider().await;
             // The cancellation is due before the next message of the child.
-            enqueue(&provider, start("parent")).await;
-            let (turn, token, _) = next_turn(&provider, LONG).await;
+            let (turn, token, _) = turn_with(&provider, start("parent"), LONG).await;
             if has_begun {
                 begin(&provider, first.clone(), parent).await;
             }
@@ -149,14 +135,12 @@ async fn only_its_parent_and_clients_cancel_an_instance() {
             } else {
                 first.clone()
             };
-            enqueue(&provider, next).await;
-            let (turn, token, _) = next_turn(&provider, LONG).await;
+            let (turn, token, _) = turn_with(&provider, next, LONG).await;
             assert_eq!(turn.instance, "child");
             let what = (has_begun, &turn.messages);
             assert_eq!(is_cancelled(&turn), parent.is_some(), "{what:?}");
             ack(&provider, &turn, &token).await;
-            enqueue(&provider, cancel("child")).await;
-            let (turn, ..) = next_turn(&provider, LONG).await;
+            let (turn, ..) = turn_with(&provider, cancel("child"), LONG).await;
             assert!(is_cancelled(&turn), "{:?}", turn.messages);
             assert_eq!(due(&provider, "child").await, 1);
             backend.stop().await;
@@ -172,8 +156,7 @@ async fn a_recreated_instance_is_not_cancelled_by_the_past() {
     running.cancel("root").await;
     running.join().await;
     running.fails("root").await;
-    let deleted = running.provider.delete_instance("root", false).await;
-    deleted.expect("it is deleted");
+    ok!(running.provider.delete_instance("root", false));
     assert_eq!(running.left("then").await, Vec::<String>::new());
     running.begin("root", "Boss", "300").await;
     sleep(LATER).await;

@@ -11,10 +11,10 @@ use cdb_tests::Backend;
 use duroxide::providers::{OrchestrationItem, Provider, TagFilter};
 
 use crate::ambiguity::each_write::hasty;
-use crate::harness::{eventually, next_activity, next_turn};
+use crate::harness::{eventually, finds_activity, finds_turn, next_activity, next_turn};
 use crate::locks::{activity, completed};
-use crate::network::{BATCH, CREATE, Network};
-use crate::several::{ack, ack_and_send, enqueue, event, start};
+use crate::network::{BATCH, CREATE, Network, on_network};
+use crate::several::{ack, ack_and_send, begin, enqueue, event, start, turn_with};
 
 const LOCK: Duration = Duration::from_secs(60);
 
@@ -27,94 +27,52 @@ fn refuse_patches() -> Fault {
     Fault::with_probability(refused, 1.0).on(OperationKind::Patch)
 }
 
-#[tokio::test]
-async fn an_activity_whose_renewal_failed_is_abandoned_when_acknowledged_without_a_result() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
-    let emulator = backend.emulator().expect("checked before");
-    let enqueued = provider.enqueue_for_worker(activity()).await;
-    enqueued.expect("the activity is stored");
-    let any = TagFilter::Any;
-    let fetched = provider.fetch_work_item(LOCK, Duration::ZERO, None, &any);
-    let (_, token, _) = fetched.await.expect("fetch").expect("an activity");
+/// A store, and a provider with the token of an activity whose renewal the store has refused.
+async fn after_a_refused_renewal() -> Option<(Backend, CosmosDBProvider, String)> {
+    let (backend, provider) = Backend::failing(|_| {}).await?;
+    let emulator = backend.emulator()?;
+    ok!(provider.enqueue_for_worker(activity()));
+    let (_, token, _) = next_activity(&provider, LOCK, None).await;
     emulator.inject(refuse_patches());
     let renewed = provider.renew_work_item_lock(&token, LONGER).await;
     emulator.clear_faults();
     assert!(renewed.is_err(), "the renewal was refused");
-    let ended = provider.ack_work_item(&token, None).await;
-    ended.expect("the activity is given back");
+    Some((backend, provider, token))
+}
+
+#[tokio::test]
+async fn an_activity_whose_renewal_failed_is_abandoned_when_acknowledged_without_a_result() {
+    let (backend, provider, token) = or_skip!(after_a_refused_renewal().await);
+    ok!(provider.ack_work_item(&token, None));
     let other = backend.provider().await;
-    let fetched = other
-        .fetch_work_item(LOCK, Duration::ZERO, None, &any)
-        .await;
-    let (item, _, attempt) = fetched
-        .expect("fetch")
-        .expect("the activity is still there");
+    let fetched = ok!(other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any));
+    let (item, _, attempt) = fetched.expect("the activity is still there");
     assert_eq!((item, attempt), (activity(), 1));
     backend.stop().await;
 }
 
 #[tokio::test]
 async fn an_activity_whose_renewal_failed_can_still_be_completed() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
-    let emulator = backend.emulator().expect("checked before");
-    let enqueued = provider.enqueue_for_worker(activity()).await;
-    enqueued.expect("the activity is stored");
-    let any = TagFilter::Any;
-    let fetched = provider.fetch_work_item(LOCK, Duration::ZERO, None, &any);
-    let (_, token, _) = fetched.await.expect("fetch").expect("an activity");
-    emulator.inject(refuse_patches());
-    let renewed = provider.renew_work_item_lock(&token, LONGER).await;
-    emulator.clear_faults();
-    assert!(renewed.is_err(), "the renewal was refused");
-    let ended = provider
-        .ack_work_item(&token, Some(completed("late")))
-        .await;
-    ended.expect("the lock still holds");
-    let left = provider.fetch_work_item(LOCK, Duration::ZERO, None, &any);
-    assert!(
-        left.await.expect("fetch").is_none(),
-        "the activity has ended"
-    );
+    let (backend, provider, token) = or_skip!(after_a_refused_renewal().await);
+    ok!(provider.ack_work_item(&token, Some(completed("late"))));
+    let is_left = finds_activity(&provider, LOCK, Duration::ZERO).await;
+    assert!(!is_left, "the activity has ended");
     backend.stop().await;
 }
 
 /// A lock that is short for a test and long for a request.
 const SHORT: Duration = Duration::from_secs(3);
 
-fn throttled() -> Effect {
-    Effect::Status {
-        status: 429,
-        substatus: 3200,
-        retry_after_ms: Some(5),
-    }
-}
-
 /// Starts the instance `i` and fetches its first turn.
 async fn first_turn(provider: &CosmosDBProvider, lock: Duration) -> (OrchestrationItem, String) {
-    enqueue(provider, start("i")).await;
-    let (item, token, _) = next_turn(provider, lock).await;
+    let (item, token, _) = turn_with(provider, start("i"), lock).await;
     (item, token)
-}
-
-/// A store in simulated time, and a provider on a network that can fail; `None` on an account.
-async fn on_faulty_network() -> Option<(Backend, CosmosDBProvider, Network)> {
-    let backend = Backend::start_simulated().await;
-    backend.emulator()?;
-    let network = Network::default();
-    let provider = network.provider(&backend).await?;
-    Some((backend, provider, network))
 }
 
 /// Commits while `other` fetches the same instance until the commit has ended. Batches fail for
 /// twice the lock time.
 async fn commits_before(fail: impl FnOnce(&Network, &Emulator)) {
-    let Some((backend, slow, network)) = on_faulty_network().await else {
-        return;
-    };
+    let (backend, network, slow) = or_skip!(on_network().await);
     let emulator = backend.emulator().expect("not on an account");
     let other = backend.provider().await;
     let (item, token) = first_turn(&slow, SHORT).await;
@@ -149,15 +107,14 @@ async fn a_commit_without_an_answer_keeps_its_lock() {
 
 #[tokio::test(start_paused = true)]
 async fn a_throttled_commit_keeps_its_lock() {
-    let throttled = Fault::always(throttled()).on(OperationKind::Batch);
+    let throttled =
+        Fault::always(Effect::throttled(Duration::from_millis(5))).on(OperationKind::Batch);
     commits_before(|_, emulator| emulator.inject(throttled)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_renewal_does_not_wait_for_a_commit() {
-    let Some((backend, provider, network)) = on_faulty_network().await else {
-        return;
-    };
+    let (backend, network, provider) = or_skip!(on_network().await);
     let lock = Duration::from_secs(15);
     let (item, token) = first_turn(&provider, lock).await;
     network.swallow(BATCH);
@@ -177,9 +134,7 @@ async fn a_renewal_does_not_wait_for_a_commit() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_reached_its_commit_costs_no_attempt() {
-    let Some((backend, killed, network)) = on_faulty_network().await else {
-        return;
-    };
+    let (backend, network, killed) = or_skip!(on_network().await);
     let (item, token) = first_turn(&killed, SHORT).await;
     let instance = async || {
         let read = killed.container().read(&InstanceKey::new("i")).await;
@@ -200,9 +155,7 @@ async fn a_turn_that_reached_its_commit_costs_no_attempt() {
 
 #[tokio::test]
 async fn the_next_turn_follows_a_commit_with_a_lost_answer() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
     let emulator = backend.emulator().expect("checked before");
     let provider = hasty(emulator, &provider).await;
     let (item, token) = first_turn(&provider, LOCK).await;
@@ -227,9 +180,7 @@ async fn the_next_turn_follows_a_commit_with_a_lost_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_consumed_before_its_enqueue_was_answered_is_not_redelivered() {
-    let Some((backend, provider, network)) = on_faulty_network().await else {
-        return;
-    };
+    let (backend, network, provider) = or_skip!(on_network().await);
     let (item, token) = first_turn(&provider, LOCK).await;
     ack(&provider, &item, &token).await;
     network.answer_late(CREATE, Duration::from_secs(5));
@@ -252,8 +203,7 @@ async fn an_abandoned_turn_releases_its_lock_although_its_message_is_gone() {
     let messages = Query::<OrchestratorItem>::in_partition("i");
     let messages = provider.container().query(messages.filter(Filter::all()));
     for message in messages.all().await.expect("the messages") {
-        let deleted = provider.container().run(message.delete()).await;
-        deleted.expect("the message is deleted");
+        ok!(provider.container().run(message.delete()));
     }
     let delay = Some(Duration::from_millis(1));
     // A delay with an attempt would hold the instance, whose orchestration no runtime has.
@@ -261,17 +211,17 @@ async fn an_abandoned_turn_releases_its_lock_although_its_message_is_gone() {
     assert!(abandoned.await.is_err(), "its message is gone");
     let other = backend.provider().await;
     enqueue(&other, start("i")).await;
-    let next = other.fetch_orchestration_item(LOCK, Duration::ZERO, None);
-    assert!(next.await.expect("fetch").is_some(), "the lock is released");
+    assert!(
+        finds_turn(&other, LOCK, Duration::ZERO).await,
+        "the lock is released"
+    );
     backend.stop().await;
 }
 
 /// The instance is locked, but neither the answer to the lock nor a read tells so.
 #[tokio::test]
 async fn a_lock_whose_outcome_is_unknown_is_released() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
     let emulator = backend.emulator().expect("checked before");
     let provider = hasty(emulator, &provider).await;
     let (item, token) = first_turn(&provider, LOCK).await;
@@ -291,18 +241,13 @@ async fn a_lock_whose_outcome_is_unknown_is_released() {
 /// The activity has ended and its instance is prelocked, but neither the answer nor a read tells so.
 #[tokio::test]
 async fn the_end_of_an_activity_with_an_unknown_outcome_leaves_no_lock() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
     let emulator = backend.emulator().expect("checked before");
     let provider = hasty(emulator, &provider).await;
-    enqueue(&provider, start("shared")).await;
-    let (item, token, _) = next_turn(&provider, LOCK).await;
-    ack(&provider, &item, &token).await;
+    begin(&provider, "shared", LOCK).await;
     enqueue(&provider, start("working")).await;
     next_turn(&provider, LOCK).await;
-    let enqueued = provider.enqueue_for_worker(activity()).await;
-    enqueued.expect("the activity is stored");
+    ok!(provider.enqueue_for_worker(activity()));
     let (_, token, _) = next_activity(&provider, SHORT, None).await;
     emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
     emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Read));

@@ -11,17 +11,19 @@ use cdb_provider::documents::{
 };
 use cdb_provider::model::{Document as _, Patch};
 use cdb_tests::Backend;
+use duroxide::Event;
 use duroxide::providers::{
     DeleteInstanceResult, InstanceFilter, Provider as _, ProviderAdmin as _, ProviderError,
     WorkItem,
 };
-use duroxide::{Event, EventKind};
 
 use crate::harness::{next_activity, next_turn};
 use crate::network::Network;
 use crate::retention::{CHILDREN_OF_REWOUND, create, partitions};
-use crate::several::{ack, enqueue};
-use crate::work_items::{activity_of, completion_of, metadata_of, start_of, started};
+use crate::several::{ack, enqueue, turn_with};
+use crate::work_items::{
+    activity_of, child_of, child_scheduled, completion_of, metadata_of, start_of, started,
+};
 
 /// Deletes the ended instance `rewound`, which continues during the search for its children.
 /// Returns the number of deleted instances, and whether it is kept.
@@ -37,8 +39,7 @@ async fn delete_while_it_continues(
         tokio::time::sleep(Duration::from_secs(5)).await;
         let running = Patch::<Instance>::new().set(Instance::STATUS, Status::Running);
         let key = InstanceKey::new("rewound");
-        let patched = provider.container().run(running.at(&key)).await;
-        patched.expect("it is patched");
+        ok!(provider.container().run(running.at(&key)));
     };
     let (deleted, ()) = tokio::join!(delete(&provider), rewind);
     let is_kept = !partitions(&provider).await.is_empty();
@@ -52,9 +53,7 @@ async fn a_bulk_deletion_keeps_an_instance_that_continues_after_the_list() {
         let filter = InstanceFilter::default();
         provider.delete_instance_bulk(filter).await
     };
-    let Some((deleted, is_kept)) = delete_while_it_continues(delete).await else {
-        return;
-    };
+    let (deleted, is_kept) = or_skip!(delete_while_it_continues(delete).await);
     assert!(is_kept, "a running instance was deleted");
     assert_eq!(deleted.expect("the others").instances_deleted, 0);
 }
@@ -65,9 +64,7 @@ async fn a_deletion_without_force_refuses_an_instance_that_continues_after_the_c
         let ids = ["rewound".to_owned()];
         provider.delete_instances_atomic(&ids, false).await
     };
-    let Some((deleted, is_kept)) = delete_while_it_continues(delete).await else {
-        return;
-    };
+    let (deleted, is_kept) = or_skip!(delete_while_it_continues(delete).await);
     assert!(is_kept, "a running instance was deleted");
     let refused = deleted.expect_err("it is running").message;
     assert!(refused.contains("is still running"), "{refused}");
@@ -77,11 +74,8 @@ async fn a_deletion_without_force_refuses_an_instance_that_continues_after_the_c
 async fn sender_of(provider: &CosmosDBProvider, target: &str, parent: Option<&str>) {
     create(provider, "sender", None, Status::Completed).await;
     let mut start = start_of(target, "Wait");
-    if let WorkItem::StartOrchestration {
-        parent_instance, ..
-    } = &mut start
-    {
-        *parent_instance = parent.map(str::to_owned);
+    if let Some(parent) = parent {
+        start = child_of(parent, start);
     }
     send(provider, "sender", target, &start).await;
 }
@@ -95,8 +89,7 @@ async fn send(provider: &CosmosDBProvider, sender: &str, target: &str, message: 
         work_item: Text::Inline(serde_json::to_string(message).expect("it is JSON")),
         visible_at: now,
     });
-    let created = provider.container().run(intent.create()).await;
-    created.expect("it is created");
+    ok!(provider.container().run(intent.create()));
 }
 
 /// A provider that does not deliver the intents of others.
@@ -136,9 +129,7 @@ async fn a_purge_delivers_the_messages_of_an_ended_instance_before_it_deletes_it
         while purge.next_slice().await?.is_some() {}
         Ok(purge.purged().instances_deleted)
     };
-    let Some(skipped) = delete_a_sender(purge).await else {
-        return;
-    };
+    let skipped = or_skip!(delete_a_sender(purge).await);
     assert_eq!(skipped.expect("others can be deleted"), 0);
 }
 
@@ -148,9 +139,7 @@ async fn a_deletion_delivers_the_messages_of_the_instance_before_it_deletes_it()
         let deleted = provider.delete_instance("sender", true).await?;
         Ok(deleted.instances_deleted)
     };
-    let Some(failed) = delete_a_sender(delete).await else {
-        return;
-    };
+    let failed = or_skip!(delete_a_sender(delete).await);
     let failed = failed.expect_err("the message cannot be delivered");
     assert!(failed.is_retryable(), "{failed}");
     assert!(failed.message.contains("undelivered"), "{failed}");
@@ -158,9 +147,7 @@ async fn a_deletion_delivers_the_messages_of_the_instance_before_it_deletes_it()
 
 #[tokio::test]
 async fn a_deletion_does_not_start_children_of_the_deleted_instance() {
-    let Some((backend, provider)) = without_reconciler().await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(without_reconciler().await);
     sender_of(&provider, "child", Some("sender")).await;
     let deleted = provider.delete_instance("sender", true).await;
     assert_eq!(deleted.expect("it is deleted").instances_deleted, 1);
@@ -209,25 +196,11 @@ const LOCK: Duration = Duration::from_secs(30);
 
 /// Commits a first turn of `parent` that schedules this child. Its start is delivered.
 async fn schedule(provider: &CosmosDBProvider, child: &str) {
-    enqueue(provider, start_of("parent", "Wait")).await;
-    let (_, token, _) = next_turn(provider, LOCK).await;
-    let kinds = [
-        started("Wait", ""),
-        EventKind::SubOrchestrationScheduled {
-            name: "Wait".to_owned(),
-            instance: child.to_owned(),
-            input: String::new(),
-        },
-    ];
+    let (_, token, _) = turn_with(provider, start_of("parent", "Wait"), LOCK).await;
+    let kinds = [started("Wait", ""), child_scheduled("Wait", child)];
     let events = (1..).zip(kinds);
     let events = events.map(|(id, kind)| Event::with_event_id(id, "parent", 1, None, kind));
-    let mut start = start_of(child, "Wait");
-    if let WorkItem::StartOrchestration {
-        parent_instance, ..
-    } = &mut start
-    {
-        *parent_instance = Some("parent".to_owned());
-    }
+    let start = child_of("parent", start_of(child, "Wait"));
     let (events, metadata) = (events.collect(), metadata_of("Wait"));
     let acked =
         provider.ack_orchestration_item(&token, 1, events, vec![], vec![start], metadata, vec![]);
@@ -239,8 +212,7 @@ async fn delete_parent(provider: &CosmosDBProvider) -> BTreeSet<String> {
     let refused = provider.delete_instance("parent", false).await;
     let refused = refused.expect_err("it is running").message;
     assert!(refused.contains("is still running"), "{refused}");
-    let deleted = provider.delete_instance("parent", true).await;
-    deleted.expect("it is deleted");
+    ok!(provider.delete_instance("parent", true));
     partitions(provider).await
 }
 
@@ -278,8 +250,7 @@ async fn an_instance_of_its_own_is_kept_although_a_deleted_parent_scheduled_its_
         let backend = Backend::start_simulated().await;
         let provider = backend.provider().await;
         if has_begun {
-            enqueue(&provider, start_of("own", "Wait")).await;
-            let (turn, token, _) = next_turn(&provider, LOCK).await;
+            let (turn, token, _) = turn_with(&provider, start_of("own", "Wait"), LOCK).await;
             ack(&provider, &turn, &token).await;
         }
         schedule(&provider, "own").await;
@@ -327,12 +298,10 @@ async fn a_forced_deletion_returns_after_the_hand_outs_of_locked_activities() {
             Status::Completed
         };
         create(&provider, "i", None, status).await;
-        let enqueued = provider.enqueue_for_worker(activity_of("i", 2, None)).await;
-        enqueued.expect("it is stored");
+        ok!(provider.enqueue_for_worker(activity_of("i", 2, None)));
         let (_, token, _) = next_activity(&worker, LOCK, None).await;
         let began = tokio::time::Instant::now();
-        let deleted = provider.delete_instance("i", true).await;
-        deleted.expect("it is deleted");
+        ok!(provider.delete_instance("i", true));
         // Its worker may be about to begin it.
         let has_waited = began.elapsed() >= Duration::from_secs(1);
         assert_eq!(has_waited, is_running);

@@ -21,7 +21,7 @@ use futures::{StreamExt as _, stream};
 use tokio::time::{Instant, sleep};
 
 use crate::harness::{end_of, eventually, long_locks, next_turn, no_activities};
-use crate::several::{ack, ack_and_send, enqueue, event, start};
+use crate::several::{ack, ack_and_send, enqueue, event, start, turn_with};
 use crate::warnings::Warnings;
 use crate::work_items::{metadata_of, start_of, started};
 
@@ -42,26 +42,7 @@ fn queued(instance: &str, data: impl Into<String>) -> WorkItem {
 
 /// The start of a child of `parent`.
 fn child_of(parent: &str, child: &str) -> WorkItem {
-    match start_of(child, "Take") {
-        WorkItem::StartOrchestration {
-            instance,
-            orchestration,
-            input,
-            version,
-            execution_id,
-            ..
-        } => WorkItem::StartOrchestration {
-            instance,
-            orchestration,
-            input,
-            version,
-            parent_instance: Some(parent.to_owned()),
-            parent_id: Some(2),
-            parent_execution_id: Some(1),
-            execution_id,
-        },
-        _ => unreachable!("it is a start"),
-    }
+    crate::work_items::child_of(parent, start_of(child, "Take"))
 }
 
 /// The data of the queued events of a turn, in order.
@@ -77,27 +58,14 @@ fn data(turn: &OrchestrationItem) -> Vec<&str> {
 /// Takes the number of events in its input, and returns them in the order of their arrival.
 fn taker() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register(
-            "Take",
-            |ctx: OrchestrationContext, count: String| async move {
-                let count: usize = count.parse().map_err(|_| "no number".to_owned())?;
-                let mut taken = Vec::new();
-                for _ in 0..count {
-                    taken.push(ctx.dequeue_event("Orders").await);
-                }
-                Ok(taken.join(" "))
-            },
-        )
-        .register(
-            "Pair",
-            |ctx: OrchestrationContext, child: String| async move {
-                let started = ctx.schedule_sub_orchestration_with_id("Take", &*child, "1");
-                let sent = ctx.schedule_activity("Send", &*child);
-                let (taken, sent) = ctx.join2(started, sent).await;
-                sent?;
-                taken
-            },
-        )
+        .register("Take", crate::samples::events::take)
+        .register("Pair", async |ctx: OrchestrationContext, child: String| {
+            let started = ctx.schedule_sub_orchestration_with_id("Take", &*child, "1");
+            let sent = ctx.schedule_activity("Send", &*child);
+            let (taken, sent) = ctx.join2(started, sent).await;
+            sent?;
+            taken
+        })
         .build()
 }
 
@@ -130,8 +98,7 @@ async fn events_queued_beside_the_start_of_a_child_are_received() {
         let client = &client;
         async move {
             let (parent, child) = (format!("pair-{number}"), format!("child-{number}"));
-            let begun = client.start_orchestration(&*parent, "Pair", &*child).await;
-            begun.expect("it is started");
+            ok!(client.start_orchestration(&*parent, "Pair", &*child));
             let ended = client.wait_for_orchestration(&parent, PATIENCE).await;
             matches!(ended, Ok(OrchestrationStatus::Completed { output, .. }) if output == child)
         }
@@ -169,18 +136,14 @@ fn long() -> Duration {
 #[tokio::test(start_paused = true)]
 async fn events_wait_for_the_start_of_a_child_whose_parents_process_died() {
     let backend = without_reconciler().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: only the emulator fails on demand");
-        return;
-    };
+    let emulator = or_skip!(backend.emulator(), "only the emulator fails on demand");
     let count = scaled(30);
     let (dying, reader) = (backend.provider().await, backend.provider().await);
     // The process dies between its commits and the deliveries of the starts.
     emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Bulk));
     for number in 0..count {
         let parent = format!("parent-{number}");
-        enqueue(&dying, start(&parent)).await;
-        let (turn, token, _) = next_turn(&dying, long()).await;
+        let (turn, token, _) = turn_with(&dying, start(&parent), long()).await;
         let child = child_of(&parent, &format!("child-{number}"));
         ack_and_send(&dying, &turn, &token, vec![child]).await;
     }
@@ -239,8 +202,7 @@ async fn events_of_an_orchestration_that_is_registered_later_keep_their_order() 
     let begun = client.start_orchestration("late", "Take", EVENTS.to_string());
     begun.await.expect("it is started");
     for number in 0..EVENTS - 1 {
-        let queued = client.enqueue_event("late", "Orders", number.to_string());
-        queued.await.expect("the queue takes it");
+        ok!(client.enqueue_event("late", "Orders", number.to_string()));
     }
     sleep(Duration::from_secs(20)).await;
     old.shutdown(None).await;
@@ -304,8 +266,7 @@ async fn events_keep_their_order_when_a_process_dies_between_two_executions() {
     const EVENTS: usize = 300;
     let backend = Backend::start_simulated().await;
     let (dying, other) = (backend.provider().await, backend.provider().await);
-    enqueue(&dying, start_of("again", "Take")).await;
-    let (_, token, _) = next_turn(&dying, long()).await;
+    let (_, token, _) = turn_with(&dying, start_of("again", "Take"), long()).await;
     for number in 0..EVENTS {
         enqueue(&other, queued("again", number.to_string())).await;
     }
@@ -331,8 +292,7 @@ async fn events_keep_their_order_when_a_process_dies_between_two_executions() {
 async fn messages_between_two_executions_wait_for_the_start_without_attempts() {
     let backend = Backend::start_simulated().await;
     let (first, second) = (backend.provider().await, backend.provider().await);
-    enqueue(&first, start_of("again", "Take")).await;
-    let (_, token, _) = next_turn(&first, long()).await;
+    let (_, token, _) = turn_with(&first, start_of("again", "Take"), long()).await;
     // As if the start were too large for the commit, and its intent undelivered.
     continue_as_new(&first, &token, vec![]).await;
     for number in 0..70 {
@@ -391,8 +351,7 @@ async fn a_completion_of_a_deleted_instance_goes_although_an_event_waits() {
     nothing_for(&provider, long()).await;
     assert_eq!(stored(&provider, "deleted").await, 1);
     // A new instance of the same id does not receive the completion.
-    enqueue(&provider, start("deleted")).await;
-    let (turn, _, _) = next_turn(&provider, long()).await;
+    let (turn, _, _) = turn_with(&provider, start("deleted"), long()).await;
     assert_eq!(turn.messages.len(), 2, "{:?}", turn.messages);
     assert_eq!(data(&turn), ["early"]);
     backend.stop().await;

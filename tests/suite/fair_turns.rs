@@ -27,16 +27,14 @@ fn by_tenant(config: &mut CosmosDBProviderConfig) {
 
 async fn set(provider: &CosmosDBProvider, select: &str, limit: impl FnOnce(Rule) -> Rule) {
     let rule = Rule::new(select.parse().expect("it is valid"));
-    let set = provider.set_limit(limit(rule), "ada").await;
-    set.expect("the limit is set");
+    ok!(provider.set_limit(limit(rule), "ada"));
 }
 
 /// Waits until an instance has so many activities.
 async fn activities(env: &TestEnv, instance: &str, count: usize) -> Vec<WorkerItem> {
     until_some(async || {
         let query = Query::<WorkerItem>::in_partition(instance);
-        let found = env.provider.container().query(query).all().await;
-        let found = found.expect("a query");
+        let found = ok!(env.provider.container().query(query).all());
         (found.len() == count).then(|| found.into_iter().map(|item| item.document).collect())
     })
     .await

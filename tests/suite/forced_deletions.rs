@@ -78,18 +78,15 @@ impl Running {
     }
 
     pub(crate) async fn begin(&self, instance: &str, orchestration: &str, ms: &str) {
-        let begun = self.client.start_orchestration(instance, orchestration, ms);
-        begun.await.expect("it is started");
+        ok!(self.client.start_orchestration(instance, orchestration, ms));
     }
 
     pub(crate) async fn cancel(&self, instance: &str) {
-        let cancelled = self.client.cancel_instance(instance, "enough").await;
-        cancelled.expect("it is cancelled");
+        ok!(self.client.cancel_instance(instance, "enough"));
     }
 
     pub(crate) async fn fails(&self, instance: &str) {
-        let ended = end_within(&self.client, instance, SECOND * 60);
-        let ended = ended.await.expect("it ends");
+        let ended = ok!(end_within(&self.client, instance, SECOND * 60));
         let has_failed = matches!(ended, OrchestrationStatus::Failed { .. });
         assert!(has_failed, "`{instance}`: {ended:?}");
     }
@@ -102,8 +99,7 @@ impl Running {
     /// Deletes an instance by force. Returns what is left of all instances, then and later, and what
     /// has started afterwards.
     async fn delete(&self, instance: &str) -> Vec<String> {
-        let deleted = self.provider.delete_instance(instance, true).await;
-        deleted.expect("it is deleted");
+        ok!(self.provider.delete_instance(instance, true));
         self.after_deletion().await
     }
 
@@ -238,8 +234,7 @@ async fn a_forced_deletion_starts_no_activity() {
         }
         sleep(Duration::from_millis(500 + 7 * step)).await;
         for id in &ids[..3] {
-            let deleted = running.provider.delete_instance(id, true).await;
-            deleted.expect("it is deleted");
+            ok!(running.provider.delete_instance(id, true));
             let deleted = Instant::now();
             sleep(SECOND).await;
             let mut started = running.log.since(deleted);
@@ -254,10 +249,7 @@ async fn a_forced_deletion_starts_no_activity() {
 #[tokio::test(start_paused = true)]
 async fn an_instance_continues_after_an_interrupted_forced_deletion() {
     let running = Running::start(1).await;
-    let Some(emulator) = running.backend.emulator() else {
-        println!("skipped: only the emulator fails on demand");
-        return;
-    };
+    let emulator = or_skip!(running.backend.emulator(), "needs the emulator");
     running.begin("root", "Spawner", "9000").await;
     sleep(SECOND).await;
     emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Batch));
@@ -341,8 +333,7 @@ async fn a_forced_deletion_that_stands_still_leaves_nothing() {
 async fn an_instance_that_has_not_begun_is_deleted_by_force_with_its_events() {
     let mut running = Running::start(0).await;
     running.begin("i", "Ticker", "300").await;
-    let queued = running.client.enqueue_event("i", "Orders", "1").await;
-    queued.expect("it is queued");
+    ok!(running.client.enqueue_event("i", "Orders", "1"));
     let deleted = running.provider.delete_instance("i", true).await;
     assert_eq!(deleted.expect("it is deleted").queue_messages_deleted, 2);
     assert_eq!(running.left("then").await, Vec::<String>::new());

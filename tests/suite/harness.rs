@@ -14,6 +14,66 @@ use duroxide::{
 };
 use tokio::time::Instant;
 
+/// The value of a call that succeeds.
+macro_rules! ok {
+    ($call:expr) => {
+        match $call.await {
+            Ok(value) => value,
+            Err(error) => panic!("{}: {error:?}", stringify!($call)),
+        }
+    };
+}
+
+/// A container without document types, with this definition.
+macro_rules! untyped {
+    (<$(const $file:ident: usize)?> $container:ty, $name:literal, $definition:expr) => {
+        impl<$(const $file: usize)?> Container for $container {
+            const NAME: &'static str = $name;
+            const DISCRIMINATOR: &'static str = "type";
+            const PARTITION_KEY: &'static [&'static str] = &["/instanceId"];
+            const DOCUMENTS: &'static [&'static DocumentShape] = &[];
+            const DEFAULT_TTL: DefaultTtl = DefaultTtl::Off;
+
+            fn decode(discriminator: &str, _: &str) -> Result<Self, DecodeError> {
+                Err(DecodeError::UnknownType {
+                    container: Self::NAME,
+                    discriminator: discriminator.to_owned(),
+                })
+            }
+
+            fn shape(&self) -> &'static DocumentShape {
+                match *self {}
+            }
+
+            fn definition() -> ContainerDefinition {
+                $definition
+            }
+        }
+    };
+}
+
+/// Checks that a text contains these parts.
+macro_rules! says {
+    ($text:expr, $($part:expr),+) => {
+        $(assert!($text.contains($part), "no `{}`: {:?}", $part, $text);)+
+    };
+}
+
+/// The value of an option. Ends the test without it, for example on an account, which injects no faults.
+macro_rules! or_skip {
+    ($needed:expr) => {{
+        let Some(needed) = $needed else { return };
+        needed
+    }};
+    ($needed:expr, $reason:literal) => {{
+        let Some(needed) = $needed else {
+            println!("skipped: {}", $reason);
+            return;
+        };
+        needed
+    }};
+}
+
 /// How long a wait lasts without a write to any store of this process.
 const STALLED: Duration = Duration::from_secs(180);
 /// How long a wait lasts in all: writes may repeat without progress, and on an account they are not
@@ -162,8 +222,7 @@ impl TestEnv {
 
     /// Raises an event for an instance.
     pub(crate) async fn raise(&self, instance: &str, event: &str, data: &str) {
-        let raised = self.client.raise_event(instance, event, data);
-        raised.await.expect("the event is taken");
+        ok!(self.client.raise_event(instance, event, data));
     }
 
     /// Starts an instance and waits for its end.
@@ -299,6 +358,22 @@ pub(crate) async fn next_activity(
             None => assert!(!wait.is_over(), "there is no activity"),
         }
     }
+}
+
+/// Whether a turn is found within this time. It stays locked.
+pub(crate) async fn finds_turn(provider: &impl Provider, lock: Duration, within: Duration) -> bool {
+    let fetched = provider.fetch_orchestration_item(lock, within, None).await;
+    fetched.expect("fetch").is_some()
+}
+
+/// Whether an activity with any tag is found within this time. It stays locked.
+pub(crate) async fn finds_activity(
+    provider: &impl Provider,
+    lock: Duration,
+    within: Duration,
+) -> bool {
+    let found = provider.fetch_work_item(lock, within, None, &TagFilter::Any);
+    found.await.expect("fetch").is_some()
 }
 
 /// No activities.

@@ -8,7 +8,7 @@ use cdb_provider::documents::{
     Instance, InstanceKey, OrchestratorItem, PAUSED, WorkerItem, WorkerItemKey,
 };
 use cdb_provider::model::{Document as _, Patch, Query};
-use cdb_provider::{CosmosDBProvider, Extent};
+use cdb_provider::{CosmosDBProvider, TreeScope};
 use cdb_tests::Backend;
 use duroxide::providers::{Provider, ProviderAdmin as _, ProviderError, TagFilter, WorkItem};
 use duroxide::runtime::{Runtime, RuntimeOptions};
@@ -18,8 +18,8 @@ use tokio::time::{sleep, timeout};
 
 use crate::harness::{end_of, eventually, next_activity, next_turn, no_activities};
 use crate::hostile::raw::Raw;
-use crate::network::{Kind, Network};
-use crate::several::{ack, enqueue, event, start};
+use crate::network::{Kind, on_network};
+use crate::several::{begin, enqueue, event};
 use crate::work_items::{activity_of, event_of};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -44,37 +44,29 @@ const OF_MAIN: Kind = |request: &HttpRequest| {
 
 /// A committed instance, and a free activity of it.
 async fn with_activity(provider: &CosmosDBProvider) {
-    enqueue(provider, start("main")).await;
-    let (item, token, _) = next_turn(provider, lock_time()).await;
-    ack(provider, &item, &token).await;
+    begin(provider, "main", lock_time()).await;
     enqueue_activity(provider).await;
 }
 
 async fn enqueue_activity(provider: &CosmosDBProvider) {
-    let enqueued = provider
-        .enqueue_for_worker(activity_of("main", 2, None))
-        .await;
-    enqueued.expect("it is stored");
+    ok!(provider.enqueue_for_worker(activity_of("main", 2, None)));
 }
 
 async fn finds_turn(provider: &CosmosDBProvider, time: Duration) -> bool {
-    let found = provider.fetch_orchestration_item(lock_time(), time, None);
-    found.await.expect("fetch").is_some()
+    crate::harness::finds_turn(provider, lock_time(), time).await
 }
 
 async fn finds_activity(provider: &CosmosDBProvider, time: Duration) -> bool {
-    let found = provider.fetch_work_item(lock_time(), time, None, &TagFilter::Any);
-    found.await.expect("fetch").is_some()
+    crate::harness::finds_activity(provider, lock_time(), time).await
 }
 
 async fn pause(provider: &CosmosDBProvider) {
-    let paused = provider.pause("main", Extent::Tree, "ada").await;
-    paused.expect("it is paused");
+    ok!(provider.pause("main", TreeScope::Tree, "ada"));
 }
 
 /// Resumes, as an operator who repeats the command.
 async fn resume(provider: &CosmosDBProvider) {
-    while let Err(error) = provider.resume("main", Extent::Tree).await {
+    while let Err(error) = provider.resume("main", TreeScope::Tree).await {
         assert!(error.is_retryable(), "{error}");
     }
 }
@@ -103,33 +95,21 @@ async fn check_held_back(provider: &CosmosDBProvider) {
         .filter(OrchestratorItem::VISIBLE_AT.eq(PAUSED));
     let activities =
         Query::<WorkerItem>::in_partition("main").filter(WorkerItem::VISIBLE_AT.eq(PAUSED));
-    let held = container
-        .query(messages.count())
-        .all()
-        .await
-        .expect("a count");
+    let held = ok!(container.query(messages.count()).all());
     assert_eq!(held, [0], "messages are held back");
-    let held = container
-        .query(activities.count())
-        .all()
-        .await
-        .expect("a count");
+    let held = ok!(container.query(activities.count()).all());
     assert_eq!(held, [0], "activities are held back");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_resumption_that_stands_still_after_any_request_loses_no_message() {
     for requests in 0..MOST_REQUESTS {
-        let backend = Backend::start_simulated().await;
-        let network = Network::default();
-        let Some(operator) = network.provider(&backend).await else {
-            return backend.stop().await;
-        };
+        let (backend, network, operator) = or_skip!(on_network().await);
         let runtime = backend.provider().await;
         with_activity(&runtime).await;
         pause(&operator).await;
         network.freeze_after(requests, OF_MAIN, STALL);
-        let resumed = network.process(operator.resume("main", Extent::Alone));
+        let resumed = network.process(operator.resume("main", TreeScope::Alone));
         let meanwhile = async {
             sleep(ACT).await;
             enqueue(&runtime, event("main")).await;
@@ -160,15 +140,11 @@ async fn a_resumption_that_stands_still_after_any_request_loses_no_message() {
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_stands_still_after_any_request_loses_no_activity() {
     for requests in 0..MOST_REQUESTS {
-        let backend = Backend::start_simulated().await;
-        let network = Network::default();
-        let Some(operator) = network.provider(&backend).await else {
-            return backend.stop().await;
-        };
+        let (backend, network, operator) = or_skip!(on_network().await);
         let runtime = backend.provider().await;
         with_activity(&runtime).await;
         network.freeze_after(requests, OF_MAIN, STALL);
-        let paused = network.process(operator.pause("main", Extent::Alone, "ada"));
+        let paused = network.process(operator.pause("main", TreeScope::Alone, "ada"));
         let meanwhile = async {
             // Another operator pauses and resumes, while the first one stands still.
             sleep(ACT).await;
@@ -271,11 +247,7 @@ async fn an_event_for_a_paused_instance_does_not_load_it_again() {
         let is_query = request.headers.contains_key("x-ms-documentdb-isquery");
         is_query && OF_MAIN(request)
     };
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(runtime) = network.provider(&backend).await else {
-        return backend.stop().await;
-    };
+    let (backend, network, runtime) = or_skip!(on_network().await);
     let other = backend.provider().await;
     with_activity(&other).await;
     pause(&other).await;
@@ -296,14 +268,11 @@ async fn an_event_for_a_paused_instance_does_not_load_it_again() {
 /// Sub-orchestrations that start each other, and wait for ever.
 fn circle() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register(
-            "Circle",
-            |ctx: OrchestrationContext, next: String| async move {
-                let last = if next == "left" { "right" } else { "left" };
-                ctx.schedule_sub_orchestration_with_id("Circle", next, last)
-                    .await
-            },
-        )
+        .register("Circle", async |ctx: OrchestrationContext, next: String| {
+            let last = if next == "left" { "right" } else { "left" };
+            ctx.schedule_sub_orchestration_with_id("Circle", next, last)
+                .await
+        })
         .build()
 }
 
@@ -315,8 +284,7 @@ async fn commands_end_on_a_circle_of_children() {
     let client = Client::new(shared.clone());
     let options = RuntimeOptions::default();
     let runtime = Runtime::start_with_options(shared, no_activities(), circle(), options).await;
-    let started = client.start_orchestration("left", "Circle", "right").await;
-    started.expect("it is started");
+    ok!(client.start_orchestration("left", "Circle", "right"));
     let has_schedule = async |instance: &str| {
         let events = provider.read(instance).await.unwrap_or_default();
         let mut events = events.iter();
@@ -324,12 +292,11 @@ async fn commands_end_on_a_circle_of_children() {
     };
     eventually(async || has_schedule("right").await).await;
     let ended = async {
-        let paused = provider.pause("left", Extent::Tree, "ada").await;
+        let paused = provider.pause("left", TreeScope::Tree, "ada").await;
         assert_eq!(paused.expect("paused"), ["left", "right"]);
-        let resumed = provider.resume("left", Extent::Tree).await;
+        let resumed = provider.resume("left", TreeScope::Tree).await;
         assert_eq!(resumed.expect("resumed"), ["right", "left"]);
-        let cancelled = client.cancel_instance("left", "enough").await;
-        cancelled.expect("it is cancelled");
+        ok!(client.cancel_instance("left", "enough"));
         end_of(&client, "left").await;
         end_of(&client, "right").await;
         let rewound = provider.plan_rewind("left").await;
@@ -345,8 +312,7 @@ async fn commands_end_on_a_circle_of_children() {
     let parent =
         Patch::<Instance>::new().set(Instance::PARENT_INSTANCE_ID, Some("right".to_owned()));
     let key = InstanceKey::new("left");
-    let written = provider.container().run(parent.at(&key)).await;
-    written.expect("it is written");
+    ok!(provider.container().run(parent.at(&key)));
     let tree = timeout(SECOND * 60, provider.get_instance_tree("left")).await;
     let tree = tree.expect("it ends").expect("a tree");
     assert_eq!(tree.all_ids, ["left", "right"]);
@@ -360,8 +326,7 @@ async fn a_child_that_is_paused_before_it_begins_is_deleted_with_its_root() {
     let (provider, other) = (backend.provider().await, backend.provider().await);
     crate::pauses::schedule_child(&provider).await;
     pause(&provider).await;
-    let deleted = provider.delete_instance("main", true).await;
-    deleted.expect("it is deleted");
+    ok!(provider.delete_instance("main", true));
     let left = Query::<Instance>::in_partition("below");
     let left = provider.container().query(left.count()).all().await;
     assert_eq!(left.expect("a count"), [0]);
@@ -375,8 +340,7 @@ async fn a_child_that_has_not_begun_is_deleted_with_its_root() {
     let backend = Backend::start_simulated().await;
     let (provider, other) = (backend.provider().await, backend.provider().await);
     crate::pauses::schedule_child(&provider).await;
-    let deleted = provider.delete_instance("main", true).await;
-    deleted.expect("it is deleted");
+    ok!(provider.delete_instance("main", true));
     assert!(!finds_turn(&other, SECOND * 60).await);
     backend.stop().await;
 }
@@ -387,7 +351,7 @@ async fn a_child_that_is_paused_before_it_begins_can_be_resumed_alone() {
     let (provider, other) = (backend.provider().await, backend.provider().await);
     crate::pauses::schedule_child(&provider).await;
     pause(&provider).await;
-    let resumed = provider.resume("below", Extent::Alone).await;
+    let resumed = provider.resume("below", TreeScope::Alone).await;
     assert_eq!(resumed.expect("resumed"), ["below"]);
     let (item, ..) = next_turn(&other, lock_time()).await;
     assert_eq!(item.instance, "below");
@@ -403,11 +367,7 @@ async fn an_activity_that_was_locked_before_the_pause_is_not_handed_out_after_it
     const POINT_WRITE: Kind = |request| crate::network::PATCH(request) && OF_MAIN(request);
     // The lock is answered late, or the history that precedes the activity is.
     for is_read_slow in [true, false] {
-        let backend = Backend::start_simulated().await;
-        let network = Network::default();
-        let Some(worker) = network.provider(&backend).await else {
-            return backend.stop().await;
-        };
+        let (backend, network, worker) = or_skip!(on_network().await);
         let operator = backend.provider().await;
         with_activity(&operator).await;
         if is_read_slow {
@@ -446,10 +406,7 @@ async fn a_pause_returns_after_the_hand_outs_of_locked_activities() {
     let running = operator.container().read(&key).await.expect("a read");
     assert!(running.expect("it runs").document.paused.is_some());
     let done = crate::work_items::completion_of("main", 2, "");
-    worker
-        .ack_work_item(&token, Some(done))
-        .await
-        .expect("it ends");
+    ok!(worker.ack_work_item(&token, Some(done)));
     backend.stop().await;
 }
 
@@ -466,8 +423,7 @@ async fn a_pause_returns_after_the_hand_outs_of_reserved_messages() {
             message.visible_at = now + SECOND;
         }
         let message = message.expect("it is JSON");
-        let created = operator.container().run(message.create()).await;
-        created.expect("it is stored");
+        ok!(operator.container().run(message.create()));
         let began = tokio::time::Instant::now();
         pause(&operator).await;
         let has_waited = began.elapsed() >= SECOND;

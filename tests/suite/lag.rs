@@ -9,7 +9,7 @@ use cdb_tests::Backend;
 use duroxide::providers::{Provider, TagFilter};
 
 use crate::harness::{next_activity, next_turn};
-use crate::several::{ack, enqueue, start};
+use crate::several::{begin, enqueue, start};
 
 const LONG: Duration = Duration::from_secs(24 * 3600);
 
@@ -39,9 +39,7 @@ async fn drop_fetch(emulator: &Emulator, lock: OperationKind, fetch: impl Future
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lock_of_a_dropped_fetch_is_released_although_replicas_lag() {
-    let Some((backend, first, second)) = lagging(Duration::from_secs(4)).await else {
-        return;
-    };
+    let (backend, first, second) = or_skip!(lagging(Duration::from_secs(4)).await);
     enqueue(&first, start("dropped")).await;
     let fetch = first.fetch_orchestration_item(LONG, LONG, None);
     drop_fetch(emulator(&backend), OperationKind::Create, fetch).await;
@@ -53,12 +51,9 @@ async fn the_lock_of_a_dropped_fetch_is_released_although_replicas_lag() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lock_of_a_dropped_activity_fetch_is_released_although_replicas_lag() {
-    let Some((backend, first, second)) = lagging(Duration::from_secs(4)).await else {
-        return;
-    };
+    let (backend, first, second) = or_skip!(lagging(Duration::from_secs(4)).await);
     let activity = crate::work_items::activity_of("dropped", 2, None);
-    let enqueued = first.enqueue_for_worker(activity.clone()).await;
-    enqueued.expect("the activity is stored");
+    ok!(first.enqueue_for_worker(activity.clone()));
     let fetch = first.fetch_work_item(LONG, LONG, None, &TagFilter::Any);
     drop_fetch(emulator(&backend), OperationKind::Patch, fetch).await;
     let found = next_activity(&second, LONG, None);
@@ -70,12 +65,8 @@ async fn the_lock_of_a_dropped_activity_fetch_is_released_although_replicas_lag(
 
 #[tokio::test]
 async fn a_deletion_with_a_lost_answer_succeeds_although_replicas_lag() {
-    let Some((backend, provider, _)) = lagging(Duration::from_secs(60)).await else {
-        return;
-    };
-    enqueue(&provider, start("deleted")).await;
-    let (item, token, _) = next_turn(&provider, LONG).await;
-    ack(&provider, &item, &token).await;
+    let (backend, provider, _) = or_skip!(lagging(Duration::from_secs(60)).await);
+    begin(&provider, "deleted", LONG).await;
     emulator(&backend).inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
     let admin = provider.as_management_capability().expect("it has one");
     let deleted = admin.delete_instance("deleted", true).await;

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_client::transport::HttpRequest;
-use cdb_tests::Backend;
 use duroxide::providers::Provider as _;
 use duroxide::{Client, EventKind};
 use tokio::time::sleep;
 
 use crate::harness::next_turn;
-use crate::network::{CREATE, Kind, Network, PATCH};
-use crate::several::{ack_first_with, enqueue, start};
+use crate::network::{CREATE, Kind, PATCH, on_network};
+use crate::several::{ack_first_with, start, turn_with};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -21,25 +20,18 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn an_event_that_a_locked_turn_takes_late_is_received_before_newer_ones() {
     const OLDER: Kind = |request| CREATE(request) && text(request).contains("older");
     let ms = Duration::from_millis;
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(provider) = network.provider(&backend).await else {
-        return;
-    };
+    let (backend, network, provider) = or_skip!(on_network().await);
     let other = Client::new(Arc::new(backend.provider().await));
-    let begun = other.start_orchestration("taker", "Rounds", "").await;
-    begun.expect("it is started");
+    ok!(other.start_orchestration("taker", "Rounds", ""));
     network.slow_down(OLDER, ms(100));
     network.answer_late(LOCK, ms(300));
     let client = Client::new(Arc::new(provider.clone()));
     let send = async {
-        let sent = client.enqueue_event("taker", "Orders", "older").await;
-        sent.expect("it is queued");
+        ok!(client.enqueue_event("taker", "Orders", "older"));
     };
     let fetch = async {
         sleep(ms(40)).await;
-        let queued = other.enqueue_event("taker", "Orders", "newer").await;
-        queued.expect("it is queued");
+        ok!(other.enqueue_event("taker", "Orders", "newer"));
         next_turn(&provider, SECOND * 5).await
     };
     let ((), (turn, _, _)) = tokio::join!(send, fetch);
@@ -55,14 +47,9 @@ async fn an_event_that_a_locked_turn_takes_late_is_received_before_newer_ones() 
 async fn an_event_that_arrives_late_does_not_pass_those_that_the_load_has_not_read() {
     const NEWER: Kind = |request| CREATE(request) && text(request).contains("newer");
     let ms = Duration::from_millis;
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(provider) = network.provider(&backend).await else {
-        return;
-    };
+    let (backend, network, provider) = or_skip!(on_network().await);
     let other_provider = backend.provider().await;
-    enqueue(&other_provider, start("taker")).await;
-    let (item, token, _) = next_turn(&other_provider, SECOND * 5).await;
+    let (item, token, _) = turn_with(&other_provider, start("taker"), SECOND * 5).await;
     let awaits = EventKind::QueueSubscribed {
         name: "Orders".to_owned(),
     };
@@ -75,17 +62,14 @@ async fn an_event_that_arrives_late_does_not_pass_those_that_the_load_has_not_re
     ack_first_with(&other_provider, &item, &token, kinds).await;
     let other = Client::new(Arc::new(other_provider));
     for event in 0..MANY {
-        let queued = other.enqueue_event("taker", "Noise", event.to_string());
-        queued.await.expect("it is queued");
+        ok!(other.enqueue_event("taker", "Noise", event.to_string()));
     }
-    let queued = other.enqueue_event("taker", "Orders", "older").await;
-    queued.expect("it is queued");
+    ok!(other.enqueue_event("taker", "Orders", "older"));
     network.slow_down(NEWER, ms(100));
     network.answer_late(PATCH, ms(300));
     let client = Client::new(Arc::new(provider.clone()));
     let send = async {
-        let sent = client.enqueue_event("taker", "Orders", "newer").await;
-        sent.expect("it is queued");
+        ok!(client.enqueue_event("taker", "Orders", "newer"));
     };
     let fetch = async {
         sleep(ms(40)).await;
@@ -116,24 +100,17 @@ fn text(request: &HttpRequest) -> Cow<'_, str> {
 #[tokio::test(start_paused = true)]
 async fn an_event_that_overlaps_the_load_of_its_instance_is_received_before_later_ones() {
     const FIRST: Kind = |request| CREATE(request) && text(request).contains("first");
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(provider) = network.provider(&backend).await else {
-        return;
-    };
+    let (backend, network, provider) = or_skip!(on_network().await);
     let other = Client::new(Arc::new(backend.provider().await));
-    let begun = other.start_orchestration("taker", "Rounds", "").await;
-    begun.expect("it is started");
+    ok!(other.start_orchestration("taker", "Rounds", ""));
     // An instance that begins with events is read.
-    let earlier = other.enqueue_event("taker", "Orders", "earlier").await;
-    earlier.expect("it is queued");
+    ok!(other.enqueue_event("taker", "Orders", "earlier"));
     network.slow_down(FIRST, Duration::from_millis(20));
     network.answer_late(LOCK, Duration::from_millis(200));
     let client = Client::new(Arc::new(provider.clone()));
     let send = async {
         for event in ["first", "second"] {
-            let sent = client.enqueue_event("taker", "Orders", event).await;
-            sent.expect("it is queued");
+            ok!(client.enqueue_event("taker", "Orders", event));
         }
     };
     let fetch = async {
@@ -147,8 +124,7 @@ async fn an_event_that_overlaps_the_load_of_its_instance_is_received_before_late
         received.contains("first") || !received.contains("second"),
         "{received}"
     );
-    let given_back = provider.abandon_orchestration_item(&token, None, true);
-    given_back.await.expect("it is given back");
+    ok!(provider.abandon_orchestration_item(&token, None, true));
     let (turn, _, _) = next_turn(&provider, SECOND * 5).await;
     let received = format!("{:?}", turn.messages);
     let at = ["first", "second"].map(|event| received.find(event));

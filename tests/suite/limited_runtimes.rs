@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cdb_provider::documents::{LimitedKey, Rule};
-use cdb_provider::{CosmosDBProvider, Extent, InstanceLabel};
+use cdb_provider::{CosmosDBProvider, InstanceLabel, TreeScope};
 use cdb_tests::Backend;
 use duroxide::providers::TagFilter;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -264,9 +264,7 @@ pub(crate) fn of(prefix: &'static str) -> impl Fn(&Run) -> bool + Copy {
 
 #[tokio::test(start_paused = true)]
 async fn all_start_once_their_limit_is_removed() {
-    let Some(farm) = Farm::open(4, 8, vec![rule("tag=bank").running(3)]).await else {
-        return;
-    };
+    let farm = or_skip!(Farm::open(4, 8, vec![rule("tag=bank").running(3)]).await);
     farm.fan("i", 4, "Work bank 50 1000").await;
     sleep(KNOWN).await;
     farm.remove("tag=bank").await;
@@ -285,9 +283,7 @@ async fn all_start_once_their_limit_is_removed() {
 /// The turns of the first runtime schedule some of the activities, which its workers do not take.
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_cannot_run_activities_keeps_no_permits_from_others() {
-    let Some(mut farm) = Farm::open(0, 1, vec![rule("*").running(1)]).await else {
-        return;
-    };
+    let mut farm = or_skip!(Farm::open(0, 1, vec![rule("*").running(1)]).await);
     farm.join(2, TagFilter::DefaultOnly).await;
     farm.join(2, TagFilter::tags(["gpu"])).await;
     sleep(KNOWN).await;
@@ -316,9 +312,7 @@ async fn keeps_its_place(farm: Farm, few: impl Fn(&Run) -> bool + Copy, count: u
 
 #[tokio::test(start_paused = true)]
 async fn activities_of_a_tag_keep_their_place_beside_a_flood_of_other_runtimes() {
-    let Some(mut farm) = Farm::open(0, 1, vec![rule("*").running(2)]).await else {
-        return;
-    };
+    let mut farm = or_skip!(Farm::open(0, 1, vec![rule("*").running(2)]).await);
     farm.join(4, TagFilter::tags(["cpu"])).await;
     sleep(KNOWN).await;
     farm.fan("flood", 10, "Work cpu 10 500").await;
@@ -330,9 +324,7 @@ async fn activities_of_a_tag_keep_their_place_beside_a_flood_of_other_runtimes()
 
 #[tokio::test(start_paused = true)]
 async fn activities_of_a_session_keep_their_place_beside_a_flood_of_other_runtimes() {
-    let Some(mut farm) = Farm::open(0, 1, vec![rule("*").running(2)]).await else {
-        return;
-    };
+    let mut farm = or_skip!(Farm::open(0, 1, vec![rule("*").running(2)]).await);
     farm.join(4, TagFilter::DefaultOnly).await;
     sleep(KNOWN).await;
     farm.start("few", "Session", "none 10").await;
@@ -345,9 +337,7 @@ async fn activities_of_a_session_keep_their_place_beside_a_flood_of_other_runtim
 
 #[tokio::test(start_paused = true)]
 async fn a_shut_down_runtime_returns_its_permits_within_seconds() {
-    let Some(mut farm) = Farm::open(1, 4, vec![rule("tag=bank").running(2)]).await else {
-        return;
-    };
+    let mut farm = or_skip!(Farm::open(1, 4, vec![rule("tag=bank").running(2)]).await);
     farm.fan("i", 4, "Work bank 5 2000").await;
     sleep(secs(3)).await;
     farm.join(4, TagFilter::Any).await;
@@ -365,9 +355,7 @@ async fn a_shut_down_runtime_returns_its_permits_within_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_that_died_in_line_delays_nobody() {
-    let Some(farm) = Farm::open(3, 2, vec![rule("tag=bank").running(1)]).await else {
-        return;
-    };
+    let farm = or_skip!(Farm::open(3, 2, vec![rule("tag=bank").running(1)]).await);
     farm.fan("i", 6, "Work bank 2 5000").await;
     sleep(secs(13)).await;
     let running = farm.log.of(|run| run.ended.is_none());
@@ -381,21 +369,17 @@ async fn a_process_that_died_in_line_delays_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_instance_that_waits_for_a_limit_delays_nobody() {
-    let Some(farm) = Farm::open(2, 2, vec![rule("tag=bank").running(1)]).await else {
-        return;
-    };
+    let farm = or_skip!(Farm::open(2, 2, vec![rule("tag=bank").running(1)]).await);
     sleep(KNOWN).await;
     farm.fan("paused", 1, "Work bank 3 3000").await;
     sleep(millis(500)).await;
     farm.fan("other", 1, "Work bank 3 1000").await;
-    let paused = farm.provider.pause("paused0", Extent::Alone, "ada").await;
-    paused.expect("it is paused");
+    ok!(farm.provider.pause("paused0", TreeScope::Alone, "ada"));
     let took = farm.until_ended(4, secs(60)).await;
     assert!(took <= Some(secs(7)), "{took:?}");
     sleep(secs(30)).await;
     assert_eq!(farm.log.runs().len(), 4);
-    let resumed = farm.provider.resume("paused0", Extent::Alone).await;
-    resumed.expect("it is resumed");
+    ok!(farm.provider.resume("paused0", TreeScope::Alone));
     let took = farm.until_ended(6, secs(60)).await;
     assert!(took <= Some(secs(9)), "{took:?}");
     farm.close().await;
@@ -403,9 +387,7 @@ async fn a_paused_instance_that_waits_for_a_limit_delays_nobody() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelled_activities_leave_the_line() {
-    let Some(farm) = Farm::open(2, 3, vec![rule("tag=bank").running(1)]).await else {
-        return;
-    };
+    let farm = or_skip!(Farm::open(2, 3, vec![rule("tag=bank").running(1)]).await);
     sleep(KNOWN).await;
     farm.fan("a", 1, "Work bank 1 5000").await;
     sleep(millis(200)).await;
@@ -422,9 +404,7 @@ async fn cancelled_activities_leave_the_line() {
 
 #[tokio::test(start_paused = true)]
 async fn a_limit_whose_document_was_deleted_is_kept_again_soon() {
-    let Some(farm) = Farm::open(3, 4, vec![rule("tag=bank").running(4)]).await else {
-        return;
-    };
+    let farm = or_skip!(Farm::open(3, 4, vec![rule("tag=bank").running(4)]).await);
     farm.fan("i", 6, "Work bank 10 2000").await;
     sleep(KNOWN).await;
     let deleted = farm.provider.container();
@@ -441,9 +421,7 @@ async fn a_limit_whose_document_was_deleted_is_kept_again_soon() {
 #[tokio::test(start_paused = true)]
 async fn any_value_of_a_label_has_a_limit_of_its_own() {
     let rules = vec![rule("tag=*").running(2), rule("tenant=*").running(3)];
-    let Some(farm) = Farm::open(2, 30, rules).await else {
-        return;
-    };
+    let farm = or_skip!(Farm::open(2, 30, rules).await);
     sleep(KNOWN).await;
     let (long, umlauts) = ("x".repeat(64), "\u{fc}".repeat(32));
     let commas = ",".repeat(64);
@@ -469,9 +447,7 @@ async fn any_value_of_a_label_has_a_limit_of_its_own() {
 #[tokio::test(start_paused = true)]
 #[ignore = "takes a minute"]
 async fn what_runs_counts_for_a_limit_that_is_set_after_hours_without_any() {
-    let Some(farm) = Farm::open(2, 4, vec![rule("tag=other").running(1)]).await else {
-        return;
-    };
+    let farm = or_skip!(Farm::open(2, 4, vec![rule("tag=other").running(1)]).await);
     sleep(KNOWN).await;
     farm.fan("warm", 2, "Work other 1 10").await;
     sleep(secs(5)).await;

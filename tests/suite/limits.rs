@@ -59,11 +59,7 @@ async fn fails(env: &TestEnv, orchestration: &str, input: &str, words: &[&str]) 
     for word in words {
         assert!(error.contains(word), "no `{word}` in: {error}");
     }
-    let info = env
-        .client
-        .get_instance_info(orchestration)
-        .await
-        .expect("an instance");
+    let info = ok!(env.client.get_instance_info(orchestration));
     assert_eq!(info.status, "Failed");
     assert_eq!(info.orchestration_name, orchestration);
     // No runtime retries it.

@@ -15,8 +15,8 @@ use duroxide::{Client, OrchestrationContext, OrchestrationRegistry, Orchestratio
 use tokio::time::Instant;
 
 use crate::harness::{end_within, next_activity, next_turn, no_activities};
-use crate::network::Network;
-use crate::several::{ack, enqueue, event, start};
+use crate::network::on_network;
+use crate::several::{ack, enqueue, event, run_turn, start};
 
 /// The longest time until a runtime finds work of another process, with blocked work in front.
 const SOON: Duration = Duration::from_secs(2);
@@ -36,19 +36,14 @@ fn lock_time() -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn a_load_slower_than_the_lock_ends_in_a_commit_at_the_first_attempt() {
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(slow) = network.provider(&backend).await else {
-        return;
-    };
+    let (backend, network, slow) = or_skip!(on_network().await);
     let (first, client) = (backend.provider().await, backend.provider().await);
     let ids: Vec<String> = (0..12).map(|number| format!("i-{number}")).collect();
     for id in &ids {
         enqueue(&client, start(id)).await;
     }
     for _ in &ids {
-        let (item, token, _) = next_turn(&first, lock_time()).await;
-        ack(&first, &item, &token).await;
+        run_turn(&first, lock_time()).await;
     }
     for id in &ids {
         enqueue(&client, event(id)).await;
@@ -199,11 +194,9 @@ async fn activities_with_a_missing_payload_key_do_not_delay_others() {
     );
     let activity = |id| encoded_input(crate::work_items::activity_of("i", id, None));
     for id in 2..72 {
-        let enqueued = other.enqueue_for_worker(activity(id)).await;
-        enqueued.expect("the activity is stored");
+        ok!(other.enqueue_for_worker(activity(id)));
     }
-    let enqueued = client.enqueue_for_worker(activity(100)).await;
-    enqueued.expect("the activity is stored");
+    ok!(client.enqueue_for_worker(activity(100)));
     let begun = Instant::now();
     let runtime = backend.provider().await;
     let (found, ..) = next_activity(&runtime, lock_time(), None).await;
@@ -218,11 +211,7 @@ async fn activities_with_a_missing_payload_key_do_not_delay_others() {
 /// Instances without a start are loaded again and again, and each load takes its time.
 #[tokio::test(start_paused = true)]
 async fn slow_loads_in_vain_leave_a_dispatcher_for_others() {
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(slow) = network.provider(&backend).await else {
-        return;
-    };
+    let (backend, network, slow) = or_skip!(on_network().await);
     let client = Client::new(Arc::new(backend.provider().await));
     for number in 0..80 {
         let early = client.enqueue_event(format!("early-{number}"), "Orders", "");
@@ -239,8 +228,7 @@ async fn slow_loads_in_vain_leave_a_dispatcher_for_others() {
     for number in 0..6 {
         tokio::time::sleep(Duration::from_secs(7)).await;
         let instance = format!("new-{number}");
-        let started = client.start_orchestration(&instance, "Once", "").await;
-        started.expect("it is started");
+        ok!(client.start_orchestration(&instance, "Once", ""));
         let ended = end_within(&client, &instance, SOON).await;
         assert!(
             matches!(ended, Ok(OrchestrationStatus::Completed { .. })),

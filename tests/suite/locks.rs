@@ -13,9 +13,9 @@ use duroxide::providers::{
     ExecutionMetadata, Provider, ProviderAdmin as _, ProviderError, TagFilter, WorkItem,
 };
 
-use crate::harness::{next_activity, next_turn};
+use crate::harness::{finds_turn, next_activity, next_turn};
 use crate::network::{BATCH, CREATE, Network, PATCH, READ};
-use crate::several::{ack, enqueue, start};
+use crate::several::{ack, enqueue, run_turn, start, turn_with};
 use crate::work_items::{activity_of, completion_of, metadata_of, started, with_input};
 
 /// A short lock.
@@ -59,19 +59,15 @@ pub(crate) fn is_lost(result: &Result<(), ProviderError>) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_after_its_lock_expired_changes_nothing() {
-    let Some(pair) = Pair::start().await else {
-        return;
-    };
+    let pair = or_skip!(Pair::start().await);
     let (slow, quick) = (&pair.slow, &pair.quick);
-    enqueue(slow, start("shared")).await;
-    let (_, slow_token, _) = next_turn(slow, SHORT).await;
+    let (_, slow_token, _) = turn_with(slow, start("shared"), SHORT).await;
     pair.network.stall_at(BATCH, LATE);
     let empty = ExecutionMetadata::default();
     let (late, ()) = tokio::join!(
         slow.ack_orchestration_item(&slow_token, 1, vec![], vec![], vec![], empty, vec![]),
         async {
-            let (item, token, _) = next_turn(quick, LONG).await;
-            ack(quick, &item, &token).await;
+            run_turn(quick, LONG).await;
         }
     );
     assert!(is_lost(&late), "{late:?}");
@@ -82,12 +78,9 @@ async fn a_commit_after_its_lock_expired_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_renewal_does_not_restore_the_lock() {
-    let Some(pair) = Pair::start().await else {
-        return;
-    };
+    let pair = or_skip!(Pair::start().await);
     let (slow, quick) = (&pair.slow, &pair.quick);
-    enqueue(slow, start("shared")).await;
-    let (_, slow_token, _) = next_turn(slow, SHORT).await;
+    let (_, slow_token, _) = turn_with(slow, start("shared"), SHORT).await;
     pair.network.stall_at(PATCH, LATE);
     let (renewed, next) = tokio::join!(
         slow.renew_orchestration_item_lock(&slow_token, LONG),
@@ -114,12 +107,9 @@ pub(crate) fn completed(result: &str) -> WorkItem {
 
 #[tokio::test(start_paused = true)]
 async fn an_activity_that_ends_after_its_lock_expired_changes_nothing() {
-    let Some(pair) = Pair::start().await else {
-        return;
-    };
+    let pair = or_skip!(Pair::start().await);
     let (slow, quick) = (&pair.slow, &pair.quick);
-    let enqueued = slow.enqueue_for_worker(activity()).await;
-    enqueued.expect("the activity is stored");
+    ok!(slow.enqueue_for_worker(activity()));
     let (_, slow_token, _) = next_activity(slow, SHORT, None).await;
     pair.network.stall_at(BATCH, LATE);
     let (late, ()) = tokio::join!(
@@ -132,8 +122,7 @@ async fn an_activity_that_ends_after_its_lock_expired_changes_nothing() {
         }
     );
     assert!(is_lost(&late), "{late:?}");
-    enqueue(quick, start("shared")).await;
-    let (item, ..) = next_turn(quick, LONG).await;
+    let (item, ..) = turn_with(quick, start("shared"), LONG).await;
     let results: Vec<&WorkItem> = item
         .messages
         .iter()
@@ -159,9 +148,7 @@ async fn a_cached_start_of_a_deleted_instance_leaves_nothing_behind() {
         let acked = late.ack_orchestration_item(&token, 1, vec![], vec![], vec![], nothing, vec![]);
         assert!(is_lost(&acked.await), "the message is consumed");
     }
-    let problems = audit(late.container())
-        .await
-        .expect("the store can be read");
+    let problems = ok!(audit(late.container()));
     assert_eq!(problems, [""; 0]);
     backend.stop().await;
 }
@@ -178,10 +165,8 @@ async fn while_reads_are_slow<T>(pair: &Pair, fetch: impl Future<Output = T>) ->
     let (fetched, ()) = tokio::join!(fetch, async {
         tokio::time::sleep(LOCK + LOCK / 2).await;
         let (quick, none) = (&pair.quick, Duration::ZERO);
-        let turn = quick.fetch_orchestration_item(LONG, none, None).await;
-        assert!(turn.expect("a fetch").is_none(), "it is locked");
-        let activity = quick.fetch_work_item(LONG, none, None, &TagFilter::Any);
-        let activity = activity.await.expect("a fetch");
+        assert!(!finds_turn(quick, LONG, none).await, "it is locked");
+        let activity = ok!(quick.fetch_work_item(LONG, none, None, &TagFilter::Any));
         assert!(activity.is_none(), "it is locked");
     });
     pair.network.repair();
@@ -207,9 +192,7 @@ async fn commit(provider: &CosmosDBProvider, token: &str, input: &str, activitie
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_keeps_its_lock_while_its_messages_are_read() {
-    let Some(pair) = Pair::start().await else {
-        return;
-    };
+    let pair = or_skip!(Pair::start().await);
     let (slow, quick) = (&pair.slow, &pair.quick);
     let large = with_input(start("shared"), "x".repeat(LARGE_INPUT));
     enqueue(quick, large.clone()).await;
@@ -226,13 +209,10 @@ async fn a_turn_keeps_its_lock_while_its_messages_are_read() {
 
 #[tokio::test(start_paused = true)]
 async fn an_activity_keeps_its_lock_while_its_input_is_read() {
-    let Some(pair) = Pair::start().await else {
-        return;
-    };
+    let pair = or_skip!(Pair::start().await);
     let (slow, quick) = (&pair.slow, &pair.quick);
     let large = with_input(activity(), "x".repeat(LARGE_INPUT));
-    enqueue(quick, start("shared")).await;
-    let (_, token, _) = next_turn(quick, LONG).await;
+    let (_, token, _) = turn_with(quick, start("shared"), LONG).await;
     commit(quick, &token, "", vec![large.clone()]).await;
     let fetch = next_activity(slow, LOCK, None);
     let (item, token, attempt) = while_reads_are_slow(&pair, fetch).await;
@@ -247,12 +227,9 @@ async fn an_activity_keeps_its_lock_while_its_input_is_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_with_a_slow_renewal_is_not_taken_over_by_its_own_process() {
-    let Some(pair) = Pair::start().await else {
-        return;
-    };
+    let pair = or_skip!(Pair::start().await);
     let slow = &pair.slow;
-    enqueue(slow, start("shared")).await;
-    let (_, token, _) = next_turn(slow, LOCK).await;
+    let (_, token, _) = turn_with(slow, start("shared"), LOCK).await;
     // The chunks are written in three seconds. The lock is renewed meanwhile, but the answer comes
     // after the renewed lock has expired.
     pair.network.slow_down(CREATE, Duration::from_secs(3));

@@ -1,5 +1,6 @@
 //! The suites, in one binary, because every binary is linked separately.
 
+#[macro_use]
 mod harness;
 
 mod ambiguity;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use cdb_provider::coordination::membership::owner_of_slot;
 use cdb_provider::documents::dispatch_slot;
 use cdb_provider::{
-    CosmosDBProvider, InMemoryLeaseProvider, LeaseProvider, MemberState, MembershipConfig,
+    CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, LeaseProvider, MemberState,
+    MembershipConfig,
 };
 use cdb_tests::Backend;
 use duroxide::providers::{Provider, WorkItem};
@@ -18,7 +19,7 @@ use duroxide::{
 };
 use tokio::time::Instant;
 
-use crate::harness::{end_of, eventually, next_turn};
+use crate::harness::{end_of, eventually, finds_turn, next_turn};
 
 /// A member counts as dead after three heartbeats, which is longer than a busy machine stalls.
 const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -44,14 +45,11 @@ async fn start(backend: &Backend, name: &str) -> (CosmosDBProvider, Arc<Runtime>
         })
         .build();
     let orchestrations = OrchestrationRegistry::builder()
-        .register(
-            "Ask",
-            |ctx: OrchestrationContext, wait: String| async move {
-                let wait = wait.parse().map_err(|_| "no number")?;
-                ctx.schedule_timer(Duration::from_millis(wait)).await;
-                ctx.schedule_activity("Name", "").await
-            },
-        )
+        .register("Ask", async |ctx: OrchestrationContext, wait: String| {
+            let wait = wait.parse().map_err(|_| "no number")?;
+            ctx.schedule_timer(Duration::from_millis(wait)).await;
+            ctx.schedule_activity("Name", "").await
+        })
         .build();
     let options = RuntimeOptions {
         orchestrator_lock_timeout: LOCK,
@@ -78,8 +76,7 @@ pub(crate) async fn until_known(providers: &[&CosmosDBProvider], names: &[&str])
 async fn ask(client: &Client, instances: &[String], wait: Duration) {
     for instance in instances {
         let wait = wait.as_millis().to_string();
-        let started = client.start_orchestration(instance, "Ask", wait).await;
-        started.expect("the instance starts");
+        ok!(client.start_orchestration(instance, "Ask", wait));
     }
 }
 
@@ -174,10 +171,7 @@ async fn an_idle_member_sends_one_more_request_per_heartbeat() {
     let fetch = |time| provider.fetch_orchestration_item(LOCK, time, None);
     // During the first second, the pause between two polls still grows.
     fetch(Duration::from_secs(1)).await.expect("fetch");
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: only the emulator counts");
-        return;
-    };
+    let emulator = or_skip!(backend.emulator(), "only the emulator counts");
     emulator.reset_requests();
     fetch(HEARTBEAT * 6).await.expect("fetch");
     let sent = emulator.requests().data_requests();
@@ -201,8 +195,11 @@ async fn half_and_foreign(backend: &Backend) -> (CosmosDBProvider, String) {
         .find(|instance| !slots.contains(dispatch_slot(instance)))
         .expect("every second one is");
     let container = backend.provider().await.container().clone();
-    let config = cdb_tests::settings();
-    let half = CosmosDBProvider::with_leases(container, &config, Arc::new(share)).await;
+    let config = CosmosDBProviderConfig {
+        leases: Some(Arc::new(share)),
+        ..cdb_tests::settings()
+    };
+    let half = CosmosDBProvider::on(container, &config).await;
     (half.expect("the container opens"), foreign)
 }
 
@@ -213,8 +210,7 @@ async fn a_runtime_runs_its_own_starts_in_every_slot() {
     let begun = Instant::now();
     let ((item, ..), ()) = tokio::join!(next_turn(&half, LOCK), async {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        let enqueued = half.enqueue_for_orchestrator(begin(&foreign), None).await;
-        enqueued.expect("the start is stored");
+        ok!(half.enqueue_for_orchestrator(begin(&foreign), None));
     });
     assert_eq!(item.instance, foreign);
     assert!(
@@ -229,12 +225,11 @@ async fn overdue_items_of_a_slot_are_taken_by_any_runtime() {
     let backend = Backend::start_simulated().await;
     let (half, foreign) = half_and_foreign(&backend).await;
     let elsewhere = backend.provider().await;
-    let enqueued = elsewhere
-        .enqueue_for_orchestrator(begin(&foreign), None)
-        .await;
-    enqueued.expect("the start is stored");
-    let soon = half.fetch_orchestration_item(LOCK, Duration::from_secs(2), None);
-    assert!(soon.await.expect("fetch").is_none(), "it is another one's");
+    ok!(elsewhere.enqueue_for_orchestrator(begin(&foreign), None));
+    assert!(
+        !finds_turn(&half, LOCK, Duration::from_secs(2)).await,
+        "it is another one's"
+    );
     let (item, ..) = next_turn(&half, LOCK).await;
     assert_eq!(item.instance, foreign);
     backend.stop().await;

@@ -85,6 +85,17 @@ enum Once {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Network(Arc<Mutex<State>>, Arc<Mutex<Option<(Kind, Once)>>>);
 
+/// A store in simulated time, and a provider on a network that the test controls. `None` on an account.
+pub(crate) async fn on_network() -> Option<(Backend, Network, CosmosDBProvider)> {
+    let backend = Backend::start_simulated().await;
+    let network = Network::default();
+    let Some(provider) = network.provider(&backend).await else {
+        backend.stop().await;
+        return None;
+    };
+    Some((backend, network, provider))
+}
+
 impl Network {
     /// Opens a provider on this network. `None` on an account, whose network the test cannot
     /// control.

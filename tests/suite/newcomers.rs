@@ -24,9 +24,7 @@ fn first(farm: &Farm, prefix: &'static str) -> Instant {
 #[tokio::test(start_paused = true)]
 async fn a_tenant_that_comes_during_the_flood_of_another_has_its_share_at_once() {
     for flood in ["Work acme 20 1000", "Work acme 90 1000"] {
-        let Some(farm) = Farm::open(1, 2, vec![rule("tenant=*").weight(1)]).await else {
-            return;
-        };
+        let farm = or_skip!(Farm::open(1, 2, vec![rule("tenant=*").weight(1)]).await);
         farm.start("acme:f", "Fan", flood).await;
         sleep(secs(2)).await;
         let begun = Instant::now();
@@ -44,9 +42,7 @@ async fn a_tenant_that_comes_during_the_flood_of_another_has_its_share_at_once()
 /// As after a restart: the document of the key exists, and the former process was shut down.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_has_just_started_uses_a_limit_that_nobody_uses() {
-    let Some(mut farm) = Farm::open(1, 12, vec![rule("tenant=*").running(10)]).await else {
-        return;
-    };
+    let mut farm = or_skip!(Farm::open(1, 12, vec![rule("tenant=*").running(10)]).await);
     farm.start("acme:1", "Fan", "Work acme 8 1000").await;
     farm.until_ended(8, secs(20)).await.expect("they end");
     let stopped = farm.sites.remove(0);
@@ -72,9 +68,7 @@ async fn a_process_that_has_just_started_uses_a_limit_that_nobody_uses() {
 #[tokio::test(start_paused = true)]
 async fn a_turn_with_more_activities_than_a_batch_starts_the_first_ones_at_once() {
     for count in [90, 110, 250] {
-        let Some(farm) = Farm::open(1, 4, vec![rule("tenant=*").running(4)]).await else {
-            return;
-        };
+        let farm = or_skip!(Farm::open(1, 4, vec![rule("tenant=*").running(4)]).await);
         sleep(secs(1)).await;
         let begun = Instant::now();
         farm.start("acme:f", "Fan", &format!("Work acme {count} 500"))
@@ -92,9 +86,7 @@ async fn activities_that_a_poll_finds_before_their_delivery_is_answered_run_once
     const DELIVERY: Kind = |request| {
         BATCH(request) && String::from_utf8_lossy(&request.body).contains(r#""type":"inbox""#)
     };
-    let Some(farm) = Farm::open(1, 4, vec![rule("tenant=*").weight(1)]).await else {
-        return;
-    };
+    let farm = or_skip!(Farm::open(1, 4, vec![rule("tenant=*").weight(1)]).await);
     farm.sites[0].network.answer_late(DELIVERY, secs(2));
     farm.start("acme:f", "Fan", "Work acme 110 3000").await;
     sleep(secs(150)).await;
@@ -104,9 +96,7 @@ async fn activities_that_a_poll_finds_before_their_delivery_is_answered_run_once
 
 #[tokio::test(start_paused = true)]
 async fn the_work_of_a_killed_process_keeps_its_place_in_line() {
-    let Some(mut farm) = Farm::open(1, 4, vec![rule("tag=bank").running(4)]).await else {
-        return;
-    };
+    let mut farm = or_skip!(Farm::open(1, 4, vec![rule("tag=bank").running(4)]).await);
     farm.start("old", "Fan", "Work bank 4 600000").await;
     sleep(secs(5)).await;
     farm.sites[0].network.swallow(ANY);

@@ -1,5 +1,6 @@
 //! The answers of `provider.observe()`: they find all that waits, and name nothing that does not.
 
+use crate::work_items::{activity_named, activity_of, start_of};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -51,16 +52,10 @@ fn held(id: &str, now: Timestamp) -> Instance {
 
 /// Stores the start of an instance that has been due for a while.
 async fn start(container: &ContainerClient<Durable>, instance: &str, seconds: u64) {
-    let start = WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: "Order".to_owned(),
-        input: String::new(),
-        version: Some("2.0.0".to_owned()),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    };
+    let mut start = start_of(instance, "Order");
+    if let WorkItem::StartOrchestration { version, .. } = &mut start {
+        *version = Some("2.0.0".to_owned());
+    }
     message(container, &start, seconds).await;
 }
 
@@ -77,22 +72,13 @@ async fn event(container: &ContainerClient<Durable>, instance: &str, seconds: u6
 async fn message(container: &ContainerClient<Durable>, item: &WorkItem, seconds: u64) {
     let at = ago(container, seconds);
     let message = OrchestratorItem::new(item, "cause".to_owned(), at, at).expect("a message");
-    let stored = container.run(message.create()).await;
-    stored.expect("it is stored");
+    ok!(container.run(message.create()));
 }
 
 /// Returns an activity that has been due for a while.
 fn activity(container: &ContainerClient<Durable>, instance: &str, seconds: u64) -> WorkerItem {
-    let item = WorkItem::ActivityExecute {
-        instance: instance.to_owned(),
-        execution_id: 1,
-        id: 2,
-        name: "Charge".to_owned(),
-        input: String::new(),
-        session_id: None,
-        tag: None,
-    };
-    let item = WorkerItem::new(&item, ago(container, seconds)).expect("JSON");
+    let charge = activity_named("Charge", activity_of(instance, 2, None));
+    let item = WorkerItem::new(&charge, ago(container, seconds)).expect("JSON");
     item.expect("an activity")
 }
 
@@ -135,8 +121,7 @@ async fn messages_and_instances_that_wait_are_found() {
     };
     for instance in [held, poison] {
         event(container, &instance.instance_id, 80).await;
-        let stored = container.run(instance.create()).await;
-        stored.expect("it is stored");
+        ok!(container.run(instance.create()));
     }
 
     let health = store.observe().health().await.expect("an answer");
@@ -258,8 +243,7 @@ async fn instances_are_listed_with_what_they_wait_for() {
         ..running("other", ago(container, 30))
     };
     for instance in [held, late, other] {
-        let stored = container.run(instance.create()).await;
-        stored.expect("it is stored");
+        ok!(container.run(instance.create()));
     }
     event(container, "late", 10).await;
     start(container, "new", 10).await;

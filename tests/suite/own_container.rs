@@ -58,15 +58,18 @@ async fn open_each(
     shop: &ContainerClient<Shop>,
     config: &CosmosDBProviderConfig,
 ) -> [Result<CosmosDBProvider, ProviderError>; 3] {
-    let leases = Arc::new(InMemoryLeaseProvider::share(0, 2));
     let member = CosmosDBProviderConfig {
         membership: Some(MembershipConfig::named("member")),
+        ..config.clone()
+    };
+    let own_share = CosmosDBProviderConfig {
+        leases: Some(Arc::new(InMemoryLeaseProvider::share(0, 2))),
         ..config.clone()
     };
     [
         CosmosDBProvider::on(shop.clone(), config).await,
         CosmosDBProvider::on(shop.clone(), &member).await,
-        CosmosDBProvider::with_leases(shop.clone(), config, leases).await,
+        CosmosDBProvider::on(shop.clone(), &own_share).await,
     ]
 }
 
@@ -106,8 +109,7 @@ async fn a_container_with_own_types_gets_the_gate() {
         instance_id: "i".to_owned(),
     };
     shop.run(order.create()).await.expect("it is stored");
-    let provider = CosmosDBProvider::on(shop.clone(), &config).await;
-    provider.expect("the container opens");
+    ok!(CosmosDBProvider::on(shop.clone(), &config));
     assert_eq!(schema_and_gate(&shop).await, [1, GATE, GATE]);
     for opened in open_each(&shop, &config).await {
         opened.expect("the container opens again");
@@ -122,17 +124,18 @@ async fn a_member_writes_the_gate() {
         membership: Some(MembershipConfig::named("member")),
         ..CosmosDBProviderConfig::default()
     };
-    let provider = CosmosDBProvider::on(shop.clone(), &config).await;
-    provider.expect("the container opens");
+    ok!(CosmosDBProvider::on(shop.clone(), &config));
     assert_eq!(schema_and_gate(&shop).await, [1, GATE, GATE]);
 }
 
 #[tokio::test]
 async fn a_runtime_with_leases_of_its_own_writes_the_gate() {
     let (_emulator, shop) = shop().await;
-    let leases = Arc::new(InMemoryLeaseProvider::all());
-    let config = CosmosDBProviderConfig::default();
-    let provider = CosmosDBProvider::with_leases(shop.clone(), &config, leases).await;
+    let config = CosmosDBProviderConfig {
+        leases: Some(Arc::new(InMemoryLeaseProvider::all())),
+        ..CosmosDBProviderConfig::default()
+    };
+    let provider = CosmosDBProvider::on(shop.clone(), &config).await;
     provider.expect("the container opens");
     assert_eq!(schema_and_gate(&shop).await, [1, GATE, GATE]);
 }
@@ -197,10 +200,7 @@ async fn a_tool_is_refused_a_newer_form_and_an_invalid_setting() {
     let config = CosmosDBProviderConfig::default();
     let tool = CosmosDBProvider::for_tools(shop.view(), &config, Some(&stored.document));
     let refused = tool.expect_err("its form is newer").to_string();
-    assert!(
-        refused.contains("use that version or a newer one"),
-        "{refused}"
-    );
+    says!(refused, "use that version or a newer one");
     let tool = CosmosDBProvider::for_tools(shop.view(), &without_polls(), None);
     let refused = tool.expect_err("the setting cannot work").to_string();
     assert!(refused.contains("min_poll_interval"), "{refused}");

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use cdb_client::transport::HttpRequest;
 use cdb_emulator::{Effect, Emulator, Fault};
-use cdb_provider::{CosmosDBProvider, InMemoryLeaseProvider};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
 use cdb_tests::Backend;
 use duroxide::providers::Provider as _;
 use tokio::time::Instant;
 
-use crate::harness::next_turn;
+use crate::harness::{finds_turn, next_turn};
 use crate::network::Network;
-use crate::several::{ack, enqueue, start};
+use crate::several::{ack, enqueue, run_turn, start};
 
 const LOCK: Duration = Duration::from_secs(30);
 
@@ -68,21 +68,17 @@ async fn only_the_sick_partition_waits(
     let (late, _) = sound.first().expect("there are sound partitions");
     enqueue(&starter, crate::several::event(late)).await;
     let begun = Instant::now();
-    let (item, token, _) = next_turn(runtime, LOCK).await;
-    ack(runtime, &item, &token).await;
+    run_turn(runtime, LOCK).await;
     let took = begun.elapsed();
     assert!(took < FOUND_WITHIN, "a later message was found in {took:?}");
     recover();
     for _ in &sick {
-        let (item, token, _) = next_turn(runtime, LOCK).await;
-        ack(runtime, &item, &token).await;
+        run_turn(runtime, LOCK).await;
     }
 }
 
 async fn a_failing_partition(effect: Effect) {
-    let Some(backend) = Backend::start_simulated_on(8).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_simulated_on(8).await);
     let runtime = backend.provider().await;
     let emulator = backend.emulator().expect("not on an account");
     let sicken = || {
@@ -116,9 +112,7 @@ fn needs_the_sick_partition(request: &HttpRequest) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_partition_delays_only_its_own_instances() {
-    let Some(backend) = Backend::start_simulated_on(8).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_simulated_on(8).await);
     let network = Network::default();
     let runtime = network.provider(&backend).await;
     let runtime = runtime.expect("not on an account");
@@ -137,16 +131,12 @@ fn polls(emulator: &Emulator) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_runtime_probes_each_partition_once_per_interval_and_polls_none() {
-    let Some(backend) = Backend::start_simulated_on(50).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_simulated_on(50).await);
     let provider = backend.provider().await;
     let emulator = backend.emulator().expect("not on an account");
-    let idle = provider.fetch_orchestration_item(LOCK, Duration::from_secs(5), None);
-    assert!(idle.await.expect("fetch").is_none());
+    assert!(!finds_turn(&provider, LOCK, Duration::from_secs(5)).await);
     emulator.reset_requests();
-    let idle = provider.fetch_orchestration_item(LOCK, Duration::from_secs(20), None);
-    assert!(idle.await.expect("fetch").is_none());
+    assert!(!finds_turn(&provider, LOCK, Duration::from_secs(20)).await);
     assert_eq!(polls(emulator), 0);
     let queries: u64 = emulator.requests().queries.into_values().sum();
     // One probe a second, and the searches of the reconciler that this suite speeds up.
@@ -159,13 +149,10 @@ async fn an_idle_runtime_probes_each_partition_once_per_interval_and_polls_none(
 
 #[tokio::test(start_paused = true)]
 async fn a_message_of_another_process_costs_one_poll_of_its_partition() {
-    let Some(backend) = Backend::start_simulated_on(50).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_simulated_on(50).await);
     let (starter, runtime) = (backend.provider().await, backend.provider().await);
     let emulator = backend.emulator().expect("not on an account");
-    let idle = runtime.fetch_orchestration_item(LOCK, Duration::from_secs(5), None);
-    assert!(idle.await.expect("fetch").is_none());
+    assert!(!finds_turn(&runtime, LOCK, Duration::from_secs(5)).await);
     emulator.reset_requests();
     enqueue(&starter, start("other")).await;
     let (item, token, _) = next_turn(&runtime, LOCK).await;
@@ -177,9 +164,7 @@ async fn a_message_of_another_process_costs_one_poll_of_its_partition() {
 
 #[tokio::test(start_paused = true)]
 async fn runtimes_share_the_partitions_and_take_overdue_items_of_all() {
-    let Some(backend) = Backend::start_simulated_on(16).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_simulated_on(16).await);
     let starter = backend.provider().await;
     for (instance, _) in instances(&starter, 40).await {
         enqueue(&starter, start(&instance)).await;
@@ -187,14 +172,15 @@ async fn runtimes_share_the_partitions_and_take_overdue_items_of_all() {
     // The other half of the cluster never starts.
     let share = Arc::new(InMemoryLeaseProvider::share(0, 2));
     let half = starter.container().clone();
-    let config = cdb_tests::settings();
-    let half = CosmosDBProvider::with_leases(half, &config, share).await;
-    let half = half.expect("it opens");
+    let config = CosmosDBProviderConfig {
+        leases: Some(share),
+        ..cdb_tests::settings()
+    };
+    let half = ok!(CosmosDBProvider::on(half, &config));
     let begun = Instant::now();
     let mut found = Vec::new();
     for _ in 0..40 {
-        let (item, token, _) = next_turn(&half, LOCK).await;
-        ack(&half, &item, &token).await;
+        run_turn(&half, LOCK).await;
         found.push(begun.elapsed());
     }
     let early = found
@@ -226,9 +212,7 @@ async fn queries_of_counts(emulator: &Emulator, provider: &CosmosDBProvider) -> 
 
 #[tokio::test(start_paused = true)]
 async fn counts_of_many_partitions_serve_several_calls() {
-    let Some(backend) = Backend::start_simulated_on(50).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_simulated_on(50).await);
     let provider = backend.provider().await;
     provider.shutdown(Duration::ZERO).await;
     let emulator = backend.emulator().expect("not on an account");
@@ -243,9 +227,7 @@ async fn counts_of_many_partitions_serve_several_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn counts_of_a_single_partition_are_always_new() {
-    let Some(backend) = Backend::start_simulated_on(1).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_simulated_on(1).await);
     let provider = backend.provider().await;
     provider.shutdown(Duration::ZERO).await;
     let emulator = backend.emulator().expect("not on an account");

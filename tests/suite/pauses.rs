@@ -6,21 +6,21 @@ use std::time::Duration;
 use cdb_emulator::OperationKind;
 use cdb_model::Document as _;
 use cdb_provider::documents::{Instance, InstanceKey};
-use cdb_provider::{CosmosDBProvider, Extent};
+use cdb_provider::{CosmosDBProvider, TreeScope};
 use cdb_tests::Backend;
-use duroxide::providers::{Provider, TagFilter, WorkItem};
+use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{
-    ActivityContext, Client, Either2, Event, EventKind, OrchestrationContext,
-    OrchestrationRegistry, OrchestrationStatus,
+    ActivityContext, Client, Either2, Event, OrchestrationContext, OrchestrationRegistry,
+    OrchestrationStatus,
 };
 use tokio::time::sleep;
 
 use crate::forced_deletions::{LATER, Running as Trees};
 use crate::harness::{end_of, eventually, next_activity, next_turn};
-use crate::several::{ack, enqueue, event, start};
-use crate::work_items::{activity_of, metadata_of, start_of, started};
+use crate::several::{ack, enqueue, event, start, turn_with};
+use crate::work_items::{activity_of, child_of, child_scheduled, metadata_of, start_of, started};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -77,16 +77,15 @@ impl Running {
     }
 
     async fn raise(&self, instance: &str) {
-        let raised = self.client.raise_event(instance, "go", "");
-        raised.await.expect("it is raised");
+        ok!(self.client.raise_event(instance, "go", ""));
     }
 
-    async fn pause(&self, extent: Extent) -> Vec<String> {
+    async fn pause(&self, extent: TreeScope) -> Vec<String> {
         let paused = self.provider.pause("main", extent, "ada").await;
         paused.expect("it is paused")
     }
 
-    async fn resume(&self, extent: Extent) -> Vec<String> {
+    async fn resume(&self, extent: TreeScope) -> Vec<String> {
         let resumed = self.provider.resume("main", extent).await;
         resumed.expect("it is resumed")
     }
@@ -127,7 +126,7 @@ fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(
             "Steps",
-            |ctx: OrchestrationContext, seconds: String| async move {
+            async |ctx: OrchestrationContext, seconds: String| {
                 ctx.schedule_wait("go").await;
                 let first = ctx.schedule_activity("Step", seconds).await?;
                 let second = ctx.schedule_activity("Step", "1").await?;
@@ -155,12 +154,10 @@ async fn stored(provider: &CosmosDBProvider, instance: &str) -> Instance {
 
 #[tokio::test(start_paused = true)]
 async fn a_paused_instance_starts_nothing_and_costs_no_writes() {
-    let Some(on) = Running::start().await else {
-        return;
-    };
+    let on = or_skip!(Running::start().await);
     on.begin("Steps").await;
     sleep(SECOND).await;
-    assert_eq!(on.pause(Extent::Alone).await, ["main"]);
+    assert_eq!(on.pause(TreeScope::Alone).await, ["main"]);
     let paused = stored(&on.provider, "main").await.paused;
     assert_eq!(paused.map(|paused| paused.by).as_deref(), Some("ada"));
     on.raise("main").await;
@@ -181,13 +178,13 @@ async fn a_paused_instance_starts_nothing_and_costs_no_writes() {
     }
     assert!(on.started().is_empty());
     assert_eq!(
-        on.pause(Extent::Alone).await,
+        on.pause(TreeScope::Alone).await,
         [""; 0],
         "it was paused before"
     );
-    assert_eq!(on.resume(Extent::Alone).await, ["main"]);
+    assert_eq!(on.resume(TreeScope::Alone).await, ["main"]);
     assert_eq!(
-        on.resume(Extent::Alone).await,
+        on.resume(TreeScope::Alone).await,
         [""; 0],
         "it was resumed before"
     );
@@ -199,17 +196,15 @@ async fn a_paused_instance_starts_nothing_and_costs_no_writes() {
 async fn a_running_activity_ends_once_and_the_next_one_waits() {
     // Before its lock is renewed, and after several renewals.
     for seconds in ["5", "100"] {
-        let Some(on) = Running::start().await else {
-            return;
-        };
+        let on = or_skip!(Running::start().await);
         on.begin_with("Steps", seconds).await;
         sleep(SECOND).await;
         on.raise("main").await;
         eventually(async || !on.started().is_empty()).await;
-        on.pause(Extent::Alone).await;
+        on.pause(TreeScope::Alone).await;
         sleep(LONG).await;
         assert_eq!(on.started(), [seconds]);
-        on.resume(Extent::Alone).await;
+        on.resume(TreeScope::Alone).await;
         assert_eq!(on.output().await, format!("{seconds} 1"));
         assert_eq!(on.started(), [seconds, "1"]);
         on.stop().await;
@@ -219,16 +214,14 @@ async fn a_running_activity_ends_once_and_the_next_one_waits() {
 #[tokio::test(start_paused = true)]
 async fn what_came_first_during_the_pause_is_first_after_it() {
     for (raised_after, first) in [(30, "event"), (90, "timer")] {
-        let Some(on) = Running::start().await else {
-            return;
-        };
+        let on = or_skip!(Running::start().await);
         on.begin("Race").await;
         sleep(SECOND).await;
-        on.pause(Extent::Alone).await;
+        on.pause(TreeScope::Alone).await;
         sleep(SECOND * raised_after).await;
         on.raise("main").await;
         sleep(LONG).await;
-        on.resume(Extent::Alone).await;
+        on.resume(TreeScope::Alone).await;
         assert_eq!(on.output().await, first);
         on.stop().await;
     }
@@ -236,9 +229,7 @@ async fn what_came_first_during_the_pause_is_first_after_it() {
 
 #[tokio::test(start_paused = true)]
 async fn sub_orchestrations_are_paused_on_request_only() {
-    let Some(on) = Running::start().await else {
-        return;
-    };
+    let on = or_skip!(Running::start().await);
     on.begin("Above").await;
     eventually(async || {
         on.client
@@ -247,13 +238,13 @@ async fn sub_orchestrations_are_paused_on_request_only() {
             .is_ok_and(|status| !matches!(status, OrchestrationStatus::NotFound))
     })
     .await;
-    assert_eq!(on.pause(Extent::Alone).await, ["main"]);
+    assert_eq!(on.pause(TreeScope::Alone).await, ["main"]);
     on.raise("below").await;
     eventually(async || !on.started().is_empty()).await;
-    assert_eq!(on.pause(Extent::Tree).await, ["below"]);
+    assert_eq!(on.pause(TreeScope::Tree).await, ["below"]);
     sleep(LONG).await;
     assert_eq!(on.started(), ["100"]);
-    assert_eq!(on.resume(Extent::Tree).await, ["below", "main"]);
+    assert_eq!(on.resume(TreeScope::Tree).await, ["below", "main"]);
     assert_eq!(on.output().await, "100 1");
     on.stop().await;
 }
@@ -261,62 +252,36 @@ async fn sub_orchestrations_are_paused_on_request_only() {
 /// Returns whether a provider finds a turn within a time.
 async fn finds_turn(provider: &CosmosDBProvider, time: Duration) -> bool {
     let lock = RuntimeOptions::default().orchestrator_lock_timeout;
-    let found = provider.fetch_orchestration_item(lock, time, None).await;
-    found.expect("fetch").is_some()
+    crate::harness::finds_turn(provider, lock, time).await
 }
 
 /// Returns whether a provider finds an activity within a time.
 async fn finds_activity(provider: &CosmosDBProvider, time: Duration) -> bool {
-    let found = provider.fetch_work_item(lock_time(), time, None, &TagFilter::Any);
-    found.await.expect("fetch").is_some()
+    crate::harness::finds_activity(provider, lock_time(), time).await
 }
 
 /// Lets the instance `main` schedule its child `below`, which has not begun.
 pub(crate) async fn schedule_child(provider: &CosmosDBProvider) {
-    enqueue(provider, start_of("main", "Above")).await;
-    let (item, token, _) = next_turn(provider, lock_time()).await;
-    let scheduled = EventKind::SubOrchestrationScheduled {
-        name: "Steps".to_owned(),
-        instance: "below".to_owned(),
-        input: String::new(),
-    };
+    let (item, token, _) = turn_with(provider, start_of("main", "Above"), lock_time()).await;
+    let scheduled = child_scheduled("Steps", "below");
     let event = |id, kind| Event::with_event_id(id, item.instance.clone(), 1, None, kind);
     let events = vec![event(1, started("Above", "")), event(2, scheduled)];
-    let mut child = start_of("main::below", "Steps");
-    if let WorkItem::StartOrchestration {
-        instance,
-        parent_instance,
-        parent_id,
-        ..
-    } = &mut child
-    {
-        "below".clone_into(instance);
-        *parent_instance = Some("main".to_owned());
-        *parent_id = Some(2);
-    }
-    let committed = provider.ack_orchestration_item(
-        &token,
-        1,
-        events,
-        vec![],
-        vec![child],
-        metadata_of("Above"),
-        vec![],
-    );
+    let child = child_of("main", start_of("below", "Steps"));
+    let metadata = metadata_of("Above");
+    let committed =
+        provider.ack_orchestration_item(&token, 1, events, vec![], vec![child], metadata, vec![]);
     committed.await.expect("the turn is committed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_child_that_has_not_started_yet_is_paused_with_its_tree() {
-    let Some(backend) = Backend::start_in_simulated_time(|_| {}).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_in_simulated_time(|_| {}).await);
     let (provider, other) = (backend.provider().await, backend.provider().await);
     schedule_child(&provider).await;
-    let paused = provider.pause("main", Extent::Tree, "ada").await;
+    let paused = provider.pause("main", TreeScope::Tree, "ada").await;
     assert_eq!(paused.expect("paused"), ["main", "below"]);
     assert!(!finds_turn(&other, LONG).await);
-    let resumed = provider.resume("main", Extent::Tree).await;
+    let resumed = provider.resume("main", TreeScope::Tree).await;
     assert_eq!(resumed.expect("resumed"), ["below", "main"]);
     let (item, ..) = next_turn(&other, lock_time()).await;
     assert_eq!(item.instance, "below");
@@ -325,30 +290,22 @@ async fn a_child_that_has_not_started_yet_is_paused_with_its_tree() {
 
 /// A committed instance, which the next messages reach.
 async fn committed(provider: &CosmosDBProvider, instance: &str) {
-    enqueue(provider, start(instance)).await;
-    let (item, token, _) = next_turn(provider, lock_time()).await;
+    let (item, token, _) = turn_with(provider, start(instance), lock_time()).await;
     ack(provider, &item, &token).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_activity_whose_worker_dies_during_the_pause_runs_again_after_it() {
-    let Some(backend) = Backend::start_in_simulated_time(|_| {}).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_in_simulated_time(|_| {}).await);
     let (provider, other) = (backend.provider().await, backend.provider().await);
     committed(&provider, "main").await;
-    let enqueued = provider
-        .enqueue_for_worker(activity_of("main", 2, None))
-        .await;
-    enqueued.expect("it is stored");
+    ok!(provider.enqueue_for_worker(activity_of("main", 2, None)));
     let (_, _, attempt) = next_activity(&provider, lock_time(), None).await;
     assert_eq!(attempt, 1);
-    let paused = other.pause("main", Extent::Alone, "ada").await;
-    paused.expect("it is paused");
+    ok!(other.pause("main", TreeScope::Alone, "ada"));
     drop(provider);
     assert!(!finds_activity(&other, LONG).await);
-    let resumed = other.resume("main", Extent::Alone).await;
-    resumed.expect("it is resumed");
+    ok!(other.resume("main", TreeScope::Alone));
     let (_, _, attempt) = next_activity(&other, lock_time(), None).await;
     assert_eq!(attempt, 2);
     backend.stop().await;
@@ -357,32 +314,25 @@ async fn an_activity_whose_worker_dies_during_the_pause_runs_again_after_it() {
 #[tokio::test(start_paused = true)]
 async fn others_do_not_wait_behind_paused_instances() {
     const PAUSED: u64 = 120;
-    let Some(backend) = Backend::start_in_simulated_time(|_| {}).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_in_simulated_time(|_| {}).await);
     let (provider, other) = (backend.provider().await, backend.provider().await);
     for number in 0..PAUSED {
         let instance = format!("paused-{number}");
         committed(&provider, &instance).await;
-        let enqueued = provider
-            .enqueue_for_worker(activity_of(&instance, 2, None))
-            .await;
-        enqueued.expect("it is stored");
-        let paused = other.pause(&instance, Extent::Alone, "ada").await;
-        paused.expect("it is paused");
+        ok!(provider.enqueue_for_worker(activity_of(&instance, 2, None)));
+        ok!(other.pause(&instance, TreeScope::Alone, "ada"));
         enqueue(&other, event(&instance)).await;
     }
     assert!(!finds_turn(&other, LONG).await);
     committed(&other, "free").await;
-    let enqueued = other.enqueue_for_worker(activity_of("free", 2, None)).await;
-    enqueued.expect("it is stored");
+    ok!(other.enqueue_for_worker(activity_of("free", 2, None)));
     enqueue(&other, event("free")).await;
     let late = backend.provider().await;
     assert!(finds_turn(&late, SECOND * 2).await);
     assert!(finds_activity(&late, SECOND * 2).await);
     for number in 0..PAUSED {
         let resumed = other
-            .resume(&format!("paused-{number}"), Extent::Alone)
+            .resume(&format!("paused-{number}"), TreeScope::Alone)
             .await;
         resumed.expect("it is resumed");
     }
@@ -395,20 +345,17 @@ async fn others_do_not_wait_behind_paused_instances() {
 
 #[tokio::test(start_paused = true)]
 async fn only_running_instances_are_paused() {
-    let Some(backend) = Backend::start_in_simulated_time(|_| {}).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_in_simulated_time(|_| {}).await);
     let provider = backend.provider().await;
-    let unknown = provider.pause("nobody", Extent::Alone, "ada").await;
+    let unknown = provider.pause("nobody", TreeScope::Alone, "ada").await;
     assert!(unknown.is_err_and(|error| error.message.contains("not found")));
     let ended = Instance {
         orchestration_name: "Old".to_owned(),
         status: cdb_provider::documents::Status::Completed,
         ..Instance::pending("ended", provider.container().now())
     };
-    let created = provider.container().run(ended.create()).await;
-    created.expect("it is stored");
-    let refused = provider.pause("ended", Extent::Alone, "ada").await;
+    ok!(provider.container().run(ended.create()));
+    let refused = provider.pause("ended", TreeScope::Alone, "ada").await;
     let refused = refused.expect_err("it has ended");
     assert!(
         refused.message.contains("has ended: Completed"),
@@ -419,7 +366,7 @@ async fn only_running_instances_are_paused() {
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_has_not_begun_is_paused_and_resumed() {
-    for extent in [Extent::Alone, Extent::Tree] {
+    for extent in [TreeScope::Alone, TreeScope::Tree] {
         let mut running = Trees::start(0).await;
         running.begin("i", "Ticker", "300").await;
         let paused = running.provider.pause("i", extent, "ada").await;
@@ -443,13 +390,11 @@ async fn the_end_of_an_activity_starts_no_turn_of_a_paused_instance() {
     let running = Trees::start(1).await;
     running.begin("i", "Ticker", "5000").await;
     sleep(SECOND * 7).await;
-    let paused = running.provider.pause("i", Extent::Tree, "ada").await;
-    paused.expect("it is paused");
+    ok!(running.provider.pause("i", TreeScope::Tree, "ada"));
     let paused = tokio::time::Instant::now();
     sleep(LATER * 2).await;
     assert_eq!(running.log.since(paused), Vec::<String>::new());
-    let resumed = running.provider.resume("i", Extent::Tree).await;
-    resumed.expect("it is resumed");
+    ok!(running.provider.resume("i", TreeScope::Tree));
     sleep(LATER).await;
     assert!(running.log.since(paused).len() > 2);
     running.stop().await;

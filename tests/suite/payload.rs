@@ -57,34 +57,28 @@ async fn pass_payloads(ctx: &OrchestrationContext) -> Result<String, String> {
 
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register(
-            "All",
-            |ctx: OrchestrationContext, input: String| async move {
-                if input == "first secret" {
-                    let passed = pass_payloads(&ctx).await?;
-                    return ctx.continue_as_new(passed).await;
-                }
-                let carried = ctx.dequeue_event("Queue").await;
-                Ok(format!("{input}; {carried}"))
-            },
-        )
+        .register("All", async |ctx: OrchestrationContext, input: String| {
+            if input == "first secret" {
+                let passed = pass_payloads(&ctx).await?;
+                return ctx.continue_as_new(passed).await;
+            }
+            let carried = ctx.dequeue_event("Queue").await;
+            Ok(format!("{input}; {carried}"))
+        })
         .register(
             "Child",
             |_: OrchestrationContext, input: String| async move { Ok(format!("{input} result")) },
         )
-        .register(
-            "Fails",
-            |ctx: OrchestrationContext, input: String| async move {
-                ctx.schedule_activity("Fail", input).await
-            },
-        )
+        .register("Fails", async |ctx: OrchestrationContext, input: String| {
+            ctx.schedule_activity("Fail", input).await
+        })
         .register("Wait", |ctx: OrchestrationContext, _: String| async move {
             let event = ctx.schedule_wait("Go").await;
             ctx.schedule_activity("Echo", event).await
         })
         .register(
             "WaitForTwo",
-            |ctx: OrchestrationContext, _: String| async move {
+            async |ctx: OrchestrationContext, _: String| {
                 let (first, second) = (ctx.schedule_wait("One"), ctx.schedule_wait("Two"));
                 match ctx.select2(first, second).await {
                     Either2::First(event) | Either2::Second(event) => Ok(event),
@@ -112,8 +106,7 @@ async fn no_payload_is_stored_as_plaintext() {
     env.until_subscribed("all", "Event").await;
     env.raise("all", "Event", "event secret").await;
     for data in ["queued secret", "carried secret"] {
-        let queued = client.enqueue_event("all", "Queue", data).await;
-        queued.expect("it is queued");
+        ok!(client.enqueue_event("all", "Queue", data));
     }
     assert_eq!(
         ended(client, "all").await.expect("it completes"),
@@ -125,8 +118,7 @@ async fn no_payload_is_stored_as_plaintext() {
     assert_eq!(failed, "failing secret, error secret");
     env.begin("cancelled", "WaitForTwo", "waiting secret").await;
     env.until_subscribed("cancelled", "One").await;
-    let cancelled = client.cancel_instance("cancelled", "cancel secret").await;
-    cancelled.expect("it is cancelled");
+    ok!(client.cancel_instance("cancelled", "cancel secret"));
     ended(client, "cancelled")
         .await
         .expect_err("it is cancelled");
@@ -203,10 +195,7 @@ async fn a_flipped_byte_fails_only_its_instance() {
         })
         .await;
         let message = ended(&env.client, instance).await.expect_err("it fails");
-        assert!(
-            message.contains("a payload of key `k1` is damaged"),
-            "{message}"
-        );
+        says!(message, "a payload of key `k1` is damaged");
     }
     env.stop().await;
 }
@@ -298,16 +287,10 @@ async fn a_container_with_plaintext_is_continued_with_a_codec() {
     let history = async || provider.read("before").await.unwrap_or_default();
     eventually(async || history().await.len() > 1).await;
     let started = serde_json::to_string(&history().await[0]).expect("JSON");
-    assert!(
-        started.contains("\"input\":\"cdb:payload:no:codec\""),
-        "{started}"
-    );
+    says!(started, "\"input\":\"cdb:payload:no:codec\"");
     // A runtime without a codec is still running, and leaves encoded work alone.
     let client = Client::new(Arc::new(provider.clone()));
-    client
-        .raise_event("before", "Go", "go")
-        .await
-        .expect("it is raised");
+    ok!(client.raise_event("before", "Go", "go"));
     let result = ended(&client, "before").await;
     assert_eq!(result.expect("it completes"), "go, activity secret");
     env.stop().await;
@@ -325,23 +308,14 @@ async fn a_container_is_refused_without_its_codec_and_open_to_tools() {
         CosmosDBProvider::on(env.provider.container().clone(), &config).await
     };
     let refused = open(None).await.expect_err("it has no codec").to_string();
-    assert!(
-        refused.contains("are encoded by `xchacha20-poly1305`"),
-        "{refused}"
-    );
-    assert!(
-        refused.contains("has no codec; set `payload_codec`"),
-        "{refused}"
-    );
+    says!(refused, "are encoded by `xchacha20-poly1305`");
+    says!(refused, "has no codec; set `payload_codec`");
     let other = open(Some(Arc::new(Compression))).await;
     let other = other.expect_err("it is another codec").to_string();
     assert!(other.contains("has the codec `lz4`"), "{other}");
 
     let container = env.provider.container().clone();
-    let schema = container
-        .read(&SchemaKey::new(SCHEMA_PARTITION))
-        .await
-        .expect("it is read");
+    let schema = ok!(container.read(&SchemaKey::new(SCHEMA_PARTITION)));
     let schema = schema.map(|stored| stored.document).expect("it exists");
     assert_eq!(
         (schema.version, schema.payload_codec.as_deref()),
@@ -350,10 +324,7 @@ async fn a_container_is_refused_without_its_codec_and_open_to_tools() {
     let config = CosmosDBProviderConfig::default();
     let tool = CosmosDBProvider::for_tools(container, &config, Some(&schema)).expect("it opens");
     let client = Client::new(Arc::new(tool.clone()));
-    client
-        .raise_event("i", "Go", "cdb:payload:k9:AAAA")
-        .await
-        .expect("it is raised");
+    ok!(client.raise_event("i", "Go", "cdb:payload:k9:AAAA"));
     let refused = client.raise_event("i", "Go", "plaintext").await;
     let refused = refused.expect_err("it has no codec").to_string();
     for part in ["encoded by `xchacha20-poly1305`", "set COSMOS_PAYLOAD_KEYS"] {

@@ -10,7 +10,7 @@ use duroxide::providers::{Provider, TagFilter};
 use tokio::time::Instant;
 
 use crate::fair_work::{POLL, enqueue, lock_time, rule, set, tagged, work_off};
-use crate::network::{ANY, Network};
+use crate::network::{ANY, on_network};
 use crate::warnings::Warnings;
 
 /// Returns the permits of `tag=bank`.
@@ -22,11 +22,7 @@ async fn permits(runtime: &CosmosDBProvider) -> LimitedKey {
 
 #[tokio::test(start_paused = true)]
 async fn the_permits_of_a_process_that_died_return_once_its_lease_has_ended() {
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(dead) = network.provider(&backend).await else {
-        return;
-    };
+    let (backend, network, dead) = or_skip!(on_network().await);
     set(&dead, rule("tag=bank").running(2)).await;
     let fetch = || dead.fetch_work_item(lock_time(), POLL, None, &TagFilter::Any);
     for number in 0..2 {
@@ -85,10 +81,7 @@ async fn an_outage_of_permits_is_one_warning() {
     let warnings = Warnings::default();
     let _logged = tracing::subscriber::set_default(warnings.clone());
     let backend = Backend::start_simulated().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(backend.emulator(), "needs the emulator");
     let runtime = backend.provider().await;
     set(&runtime, rule("tag=*").running(1)).await;
     for (number, tag) in [(1, "bank"), (2, "shop")] {

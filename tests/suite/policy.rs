@@ -6,7 +6,9 @@ use cdb_provider::documents::Durable;
 use cdb_provider::model::Container;
 use cdb_provider::model::policy::IndexingPolicy;
 use cdb_provider::model::shape::Direction;
-use cdb_provider::{CosmosDBProvider, InMemoryLeaseProvider, SearchAttributes};
+use cdb_provider::{
+    CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, SearchAttributes,
+};
 use cdb_tests::Backend;
 use duroxide::providers::{
     InstanceFilter, Provider, ProviderAdmin, SessionFetchConfig, TagFilter, WorkItem,
@@ -59,9 +61,7 @@ async fn queries() -> Option<Vec<String>> {
 
 #[tokio::test(start_paused = true)]
 async fn every_query_of_the_provider_is_served_by_indexes() {
-    let Some(queries) = queries().await else {
-        return;
-    };
+    let queries = or_skip!(queries().await);
     let definition = Durable::definition();
     let policy = definition.indexing_policy();
     for sql in queries {
@@ -84,9 +84,7 @@ async fn every_query_of_the_provider_is_served_by_indexes() {
 
 #[tokio::test(start_paused = true)]
 async fn every_index_serves_a_query_of_the_provider() {
-    let Some(queries) = queries().await else {
-        return;
-    };
+    let queries = or_skip!(queries().await);
     let asks = |text: &str| queries.iter().any(|sql| sql.contains(text));
     let property = |path: &str| {
         let names = path
@@ -142,10 +140,7 @@ async fn ask_everything(provider: &CosmosDBProvider) {
         session_id: Some("session".to_owned()),
         tag: Some("gpu".to_owned()),
     };
-    provider
-        .enqueue_for_worker(activity)
-        .await
-        .expect("enqueue");
+    ok!(provider.enqueue_for_worker(activity));
     let session = SessionFetchConfig {
         owner_id: "worker".to_owned(),
         lock_timeout: Duration::from_millis(1),
@@ -153,10 +148,11 @@ async fn ask_everything(provider: &CosmosDBProvider) {
     let gpu = TagFilter::tags(["gpu"]);
     let share = InMemoryLeaseProvider::share(0, 2);
     let container = provider.container().clone();
-    let config = cdb_tests::settings();
-    let leases = std::sync::Arc::new(share);
-    let shared = CosmosDBProvider::with_leases(container, &config, leases).await;
-    let shared = shared.expect("the container opens");
+    let config = CosmosDBProviderConfig {
+        leases: Some(std::sync::Arc::new(share)),
+        ..cdb_tests::settings()
+    };
+    let shared = ok!(CosmosDBProvider::on(container, &config));
     for provider in [&shared, provider] {
         let fetch = provider.fetch_work_item(lock, Duration::ZERO, None, &TagFilter::DefaultOnly);
         fetch.await.expect("fetch");
@@ -166,19 +162,10 @@ async fn ask_everything(provider: &CosmosDBProvider) {
     let fetch = provider.fetch_work_item(lock, Duration::ZERO, Some(&session), &gpu);
     fetch.await.expect("fetch");
     provider.read("policy").await.expect("read");
-    provider
-        .renew_session_lock(&["worker"], lock, lock)
-        .await
-        .expect("renew");
+    ok!(provider.renew_session_lock(&["worker"], lock, lock));
     tokio::time::sleep(Duration::from_millis(20)).await;
-    provider
-        .cleanup_orphaned_sessions(lock)
-        .await
-        .expect("clean up");
-    provider
-        .list_instances_by_status("Running")
-        .await
-        .expect("list");
+    ok!(provider.cleanup_orphaned_sessions(lock));
+    ok!(provider.list_instances_by_status("Running"));
     provider.list_children("policy").await.expect("list");
     let search = provider.instances_where(Search::CUSTOMER.eq("ada"));
     search.page(10, None).await.expect("a page");

@@ -70,8 +70,7 @@ impl Desk {
     }
 
     async fn queue(&self, instance: &str, data: impl Into<String>) {
-        let queued = self.client.enqueue_event(instance, "Orders", data).await;
-        queued.expect("it is queued");
+        ok!(self.client.enqueue_event(instance, "Orders", data));
     }
 
     /// Queues these events, and the last one.
@@ -83,15 +82,13 @@ impl Desk {
     }
 
     async fn raise(&self, instance: &str, event: &str) {
-        let raised = self.client.raise_event(instance, event, "").await;
-        raised.expect("it is raised");
+        ok!(self.client.raise_event(instance, event, ""));
     }
 
     /// Returns the number of messages that wait in the store. Consumed ones leave a trace that expires.
     async fn in_store(&self, instance: &str) -> usize {
         let waiting = Query::<OrchestratorItem>::in_partition(instance);
-        let waiting = self.provider.container().query(waiting).all().await;
-        let waiting = waiting.expect("the messages");
+        let waiting = ok!(self.provider.container().query(waiting).all());
         let waiting = waiting.iter().filter(|item| item.document.ttl.is_none());
         waiting.count()
     }
@@ -318,8 +315,7 @@ async fn an_awaited_event_passes_those_for_which_there_is_no_room() {
     desk.until_in_store("i", 6).await;
     // The pauses after which the full execution is read are long by then.
     sleep(SECOND * 150).await;
-    let queued = desk.client.enqueue_event("i", "Gate", "open").await;
-    queued.expect("it is queued");
+    ok!(desk.client.enqueue_event("i", "Gate", "open"));
     let ended = end_within(&desk.client, "i", SECOND * 2).await;
     let ended = ended.expect("it ends in time");
     assert!(
@@ -368,8 +364,7 @@ async fn events_of_another_process_are_not_passed_while_there_is_no_room() {
     let written = other.container().now();
     sleep(SECOND * 30).await;
     let client = Client::new(Arc::new(other.clone()));
-    let queued = client.enqueue_event("i", "Orders", "other").await;
-    queued.expect("it is queued");
+    ok!(client.enqueue_event("i", "Orders", "other"));
     let item = WorkItem::QueueMessage {
         instance: "i".to_owned(),
         name: "Orders".to_owned(),
@@ -377,8 +372,7 @@ async fn events_of_another_process_are_not_passed_while_there_is_no_room() {
     };
     let late = OrchestratorItem::new(&item, "late".to_owned(), written, written);
     let late = late.expect("a message");
-    let created = other.container().run(late.create()).await;
-    created.expect("it is written");
+    ok!(other.container().run(late.create()));
     desk.queue("i", "own").await;
     desk.raise("i", "Go").await;
     desk.queue("i", "last").await;
@@ -393,10 +387,7 @@ async fn events_of_another_process_are_not_passed_while_there_is_no_room() {
 async fn events_that_wait_for_room_cost_few_requests() {
     const TIME: Duration = Duration::from_secs(120);
     let desk = Desk::open().await;
-    let Some(emulator) = desk.backend.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(desk.backend.emulator(), "needs the emulator");
     let requests = async || {
         emulator.reset_requests();
         sleep(TIME).await;
@@ -447,8 +438,7 @@ async fn an_event_taken_slowly_costs_the_same_however_many_wait_in_the_store() {
         let cost = (charged(&name).await - before) / f64::from(TAKEN);
         println!("{count} events: {cost:.0} RU for each one taken, with a timer");
         costs.push(cost);
-        let deleted = desk.client.delete_instance(&name, true).await;
-        deleted.expect("it is deleted");
+        ok!(desk.client.delete_instance(&name, true));
     }
     let [in_history, few, many] = costs[..] else {
         panic!("three costs: {costs:?}");

@@ -64,9 +64,7 @@ async fn sound_and_sick(provider: &CosmosDBProvider) -> (Vec<String>, Vec<String
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_stuck_intents_delay_no_other() {
-    let Some(backend) = Backend::start_simulated_on(8).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_simulated_on(8).await);
     let runtime = backend.provider().await;
     let (sound, sick) = sound_and_sick(&runtime).await;
     let emulator = backend.emulator().expect("not on an account");
@@ -97,9 +95,7 @@ async fn a_hundred_stuck_intents_delay_no_other() {
 
 #[tokio::test(start_paused = true)]
 async fn the_delivery_to_a_failing_target_backs_off() {
-    let Some(backend) = Backend::start_simulated_on(8).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_simulated_on(8).await);
     let runtime = backend.provider().await;
     let (sound, sick) = sound_and_sick(&runtime).await;
     let emulator = backend.emulator().expect("not on an account");
@@ -136,10 +132,10 @@ async fn half(quiet: &CosmosDBProvider, index: u32) -> CosmosDBProvider {
     let config = CosmosDBProviderConfig {
         reconciler_interval: Duration::from_millis(200),
         reconciler_age_threshold: Duration::from_millis(200),
+        leases: Some(Arc::new(InMemoryLeaseProvider::share(index, 2))),
         ..cdb_tests::settings()
     };
-    let share = Arc::new(InMemoryLeaseProvider::share(index, 2));
-    let opened = CosmosDBProvider::with_leases(quiet.container().clone(), &config, share).await;
+    let opened = CosmosDBProvider::on(quiet.container().clone(), &config).await;
     opened.expect("it opens")
 }
 
@@ -163,10 +159,7 @@ async fn until_delivered(provider: &CosmosDBProvider) -> Duration {
 #[tokio::test(start_paused = true)]
 async fn two_runtimes_do_not_deliver_the_same_intent() {
     let backend = quiet().await;
-    let Some(emulator) = backend.emulator() else {
-        eprintln!("skipped: only the emulator counts requests");
-        return;
-    };
+    let emulator = or_skip!(backend.emulator(), "only the emulator counts requests");
     let sender = backend.provider().await;
     let _runtimes = (half(&sender, 0).await, half(&sender, 1).await);
     of_many_senders(&sender).await;
@@ -227,9 +220,7 @@ async fn a_redelivery_without_an_answer_is_not_reported_for_an_intent_that_anoth
     let backend = Backend::start_simulated().await;
     let runtime = backend.provider().await;
     let network = Network::default();
-    let Some(operator) = network.provider(&backend).await else {
-        return;
-    };
+    let operator = or_skip!(network.provider(&backend).await);
     let day = runtime.container().now() - Duration::from_secs(24 * 3600);
     create(
         &runtime,

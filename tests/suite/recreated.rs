@@ -12,14 +12,14 @@ use duroxide::providers::{ExecutionMetadata, Provider as _, ProviderAdmin as _, 
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{
-    ActivityContext, AppErrorKind, Client, ErrorDetails, Event, EventKind, OrchestrationContext,
+    ActivityContext, AppErrorKind, Client, ErrorDetails, Event, OrchestrationContext,
     OrchestrationRegistry, OrchestrationStatus,
 };
 use tokio::time::{Instant, sleep};
 
 use crate::harness::{end_within, next_turn};
-use crate::several::{enqueue, start};
-use crate::work_items::{metadata_of, started};
+use crate::several::{enqueue, start, turn_with};
+use crate::work_items::{child_of, child_scheduled, ending, metadata_of, started};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -44,7 +44,7 @@ async fn runtime(provider: &CosmosDBProvider, began: &Began, workers: usize) -> 
     let orchestrations = OrchestrationRegistry::builder()
         .register(
             "Steps",
-            |ctx: OrchestrationContext, inputs: String| async move {
+            async |ctx: OrchestrationContext, inputs: String| {
                 let steps = inputs.split(' ');
                 let steps = steps.map(|seconds| ctx.schedule_activity("Step", seconds));
                 let ended = ctx.join(steps.collect()).await;
@@ -74,15 +74,12 @@ async fn recreate(workers: usize, old: &str, new: &str) {
     let client = Client::new(Arc::new(backend.provider().await));
     let began = Began::default();
     let runtime = runtime(&provider, &began, workers).await;
-    let first = client.start_orchestration("main", "Steps", old).await;
-    first.expect("it is started");
+    ok!(client.start_orchestration("main", "Steps", old));
     sleep(SECOND * 5).await;
-    let deleted = client.delete_instance("main", true).await;
-    deleted.expect("it is deleted");
+    ok!(client.delete_instance("main", true));
     began.lock().expect("no panic").clear();
     let started = Instant::now();
-    let second = client.start_orchestration("main", "Steps", new).await;
-    second.expect("it is started");
+    ok!(client.start_orchestration("main", "Steps", new));
     let all = new.split(' ').count();
     while began.lock().expect("no panic").len() < all {
         sleep(SECOND / 4).await;
@@ -107,30 +104,12 @@ async fn the_activity_of_a_recreated_instance_does_not_wait_for_the_old_one() {
 
 /// Commits the first turn of an instance, which schedules a child.
 async fn schedule_child(provider: &CosmosDBProvider) {
-    enqueue(provider, start("main")).await;
-    let (turn, token, _) = next_turn(provider, SECOND * 60).await;
+    let (turn, token, _) = turn_with(provider, start("main"), SECOND * 60).await;
     assert_eq!(turn.instance, "main");
-    let scheduled = EventKind::SubOrchestrationScheduled {
-        name: "Wait".to_owned(),
-        instance: "below".to_owned(),
-        input: String::new(),
-    };
-    let events = vec![
-        Event::with_event_id(1, "main", 1, None, started("Wait", "")),
-        Event::with_event_id(2, "main", 1, None, scheduled),
-    ];
-    let mut child = start("below");
-    if let WorkItem::StartOrchestration {
-        parent_instance,
-        parent_id,
-        parent_execution_id,
-        ..
-    } = &mut child
-    {
-        *parent_instance = Some("main".to_owned());
-        *parent_id = Some(2);
-        *parent_execution_id = Some(1);
-    }
+    let kinds = [started("Wait", ""), child_scheduled("Wait", "below")];
+    let event = |(id, kind)| Event::with_event_id(id, "main", 1, None, kind);
+    let events = (1..).zip(kinds).map(event).collect();
+    let child = child_of("main", start("below"));
     let metadata = metadata_of("Wait");
     let committed =
         provider.ack_orchestration_item(&token, 1, events, vec![], vec![child], metadata, vec![]);
@@ -156,17 +135,11 @@ async fn end_child(provider: &CosmosDBProvider, result: Result<&str, ErrorDetail
             details,
         },
     };
-    let events = vec![Event::with_event_id(
-        1,
-        "below",
-        1,
-        None,
-        started("Wait", ""),
-    )];
+    let begun = started("Wait", "");
+    let events = vec![Event::with_event_id(1, "below", 1, None, begun)];
     let metadata = ExecutionMetadata {
-        status: Some("Completed".to_owned()),
         parent_instance_id: Some("main".to_owned()),
-        ..metadata_of("Wait")
+        ..ending("Completed")
     };
     let committed =
         provider.ack_orchestration_item(&token, 1, events, vec![], vec![sent], metadata, vec![]);
@@ -193,8 +166,7 @@ async fn the_end_of_a_child_reaches_no_later_parent_of_its_id() {
             let ended = ended.filter(OrchestratorItem::VISIBLE_AT.lt(NEVER));
             let ended = client.container().query(ended).first().await;
             let ended = ended.expect("a query").expect("it is delivered").document;
-            let deleted = client.delete_instance("main", true).await;
-            deleted.expect("it is deleted");
+            ok!(client.delete_instance("main", true));
             // A process that knows the new parent, or one that knows nothing.
             let second = backend.provider().await;
             if has_begun {

@@ -14,21 +14,16 @@ use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvid
 use cdb_tests::Backend;
 use tokio::time::Instant;
 
-use crate::harness::next_turn;
-use crate::several::{ack, enqueue, start};
+use crate::several::{ack, start, turn_with};
 
 const REGIONS: [&str; 2] = ["West US", "East US"];
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_waits_for_its_rights_while_it_holds_its_lock() {
     let backend = Backend::start_simulated().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: only the emulator refuses rights on demand");
-        return;
-    };
+    let emulator = or_skip!(backend.emulator(), "needs the emulator");
     let provider = backend.provider().await;
-    enqueue(&provider, start("denied")).await;
-    let (item, token, _) = next_turn(&provider, Duration::from_secs(240)).await;
+    let (item, token, _) = turn_with(&provider, start("denied"), Duration::from_secs(240)).await;
     let denied = Fault::always(Effect::error(403, 5302));
     emulator.inject(denied.on(OperationKind::Batch));
     // Longer than the client retries.
@@ -50,8 +45,7 @@ async fn every_opening_refuses_an_account_with_several_write_regions() {
         .expect("a client");
     let several = BootstrapConfig::default().with_several_write_regions(true);
     let database = client.database("duroxide");
-    let container = database.bootstrap::<Durable>("duroxide", several).await;
-    let container = container.expect("it is created");
+    let container = ok!(database.bootstrap::<Durable>("duroxide", several));
     let config = CosmosDBProviderConfig {
         endpoint: emulator.endpoint(),
         key: emulator.key().to_owned(),
@@ -61,12 +55,15 @@ async fn every_opening_refuses_an_account_with_several_write_regions() {
         bootstrap: Bootstrap::Skip,
         ..config.clone()
     };
-    let leases = Arc::new(InMemoryLeaseProvider::all());
+    let with_leases = CosmosDBProviderConfig {
+        leases: Some(Arc::new(InMemoryLeaseProvider::all())),
+        ..config.clone()
+    };
     for opened in [
         CosmosDBProvider::new_with_config(config.clone()).await,
         CosmosDBProvider::new_with_config(skip).await,
         CosmosDBProvider::on(container.clone(), &config).await,
-        CosmosDBProvider::with_leases(container, &config, leases).await,
+        CosmosDBProvider::on(container, &with_leases).await,
     ] {
         let error = opened.expect_err("two regions could lock one instance");
         assert!(!error.is_retryable());

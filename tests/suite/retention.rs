@@ -24,17 +24,14 @@ fn orchestrations() -> OrchestrationRegistry {
         .register("End", |_: OrchestrationContext, input: String| async move {
             Ok(input)
         })
-        .register(
-            "Parent",
-            |ctx: OrchestrationContext, id: String| async move {
-                let child = format!("{id}-child");
-                ctx.schedule_sub_orchestration_with_id("End", child, "x")
-                    .await
-            },
-        )
+        .register("Parent", async |ctx: OrchestrationContext, id: String| {
+            let child = format!("{id}-child");
+            ctx.schedule_sub_orchestration_with_id("End", child, "x")
+                .await
+        })
         .register(
             "Eternal",
-            |ctx: OrchestrationContext, cycle: String| async move {
+            async |ctx: OrchestrationContext, cycle: String| {
                 let child = format!("child-{cycle}");
                 ctx.schedule_sub_orchestration_with_id("End", child, "x")
                     .await?;
@@ -61,8 +58,7 @@ async fn run(provider: &CosmosDBProvider, orchestration: &str, ids: &[String]) {
     .await;
     let client = Client::new(store);
     for id in ids {
-        let started = client.start_orchestration(id, orchestration, &**id).await;
-        started.expect("it starts");
+        ok!(client.start_orchestration(id, orchestration, &**id));
     }
     for id in ids {
         let ended = end_of(&client, id).await;
@@ -90,10 +86,7 @@ async fn a_purge_deletes_ended_instances_with_descendants_and_keeps_waiting_ones
     let provider = backend.provider().await;
     run(&provider, "Parent", &["a".to_owned(), "b".to_owned()]).await;
     let client = Client::new(Arc::new(provider.clone()));
-    client
-        .start_orchestration("waits", "Wait", "")
-        .await
-        .expect("it starts");
+    ok!(client.start_orchestration("waits", "Wait", ""));
     let mut purge = provider.purge_ended(Duration::from_secs(24 * 3600));
     assert_eq!(purge.remaining().await.expect("a count"), 0);
     assert!(purge.next_slice().await.expect("nothing").is_none());
@@ -115,10 +108,7 @@ async fn a_purge_deletes_ended_instances_with_descendants_and_keeps_waiting_ones
 #[tokio::test]
 async fn an_interrupted_purge_is_finished_by_the_next_call() {
     let backend = Backend::start().await;
-    let Some(emulator) = backend.emulator() else {
-        eprintln!("skipped: faults need the emulator");
-        return;
-    };
+    let emulator = or_skip!(backend.emulator(), "faults need the emulator");
     let provider = backend.provider().await;
     let ids: Vec<String> = (0..30).map(|n| format!("i{n}")).collect();
     run(&provider, "Parent", &ids).await;
@@ -159,11 +149,8 @@ async fn documents(provider: &CosmosDBProvider) -> usize {
 #[tokio::test(start_paused = true)]
 async fn an_eternal_orchestration_with_children_holds_a_bounded_number_of_documents() {
     let keep = Duration::from_secs(10);
-    let Some(backend) =
-        Backend::start_in_simulated_time(|config| config.retention = Some(keep)).await
-    else {
-        return;
-    };
+    let backend =
+        or_skip!(Backend::start_in_simulated_time(|config| config.retention = Some(keep)).await);
     let provider = backend.provider().await;
     let store = Arc::new(provider.clone());
     let runtime = Runtime::start_with_options(
@@ -174,8 +161,7 @@ async fn an_eternal_orchestration_with_children_holds_a_bounded_number_of_docume
     )
     .await;
     let client = Client::new(store);
-    let started = client.start_orchestration("eternal", "Eternal", "0").await;
-    started.expect("it starts");
+    ok!(client.start_orchestration("eternal", "Eternal", "0"));
     tokio::time::sleep(3 * keep).await;
     let early = documents(&provider).await;
     tokio::time::sleep(12 * keep).await;
@@ -207,8 +193,7 @@ pub(crate) async fn create(
         status,
         ..Instance::pending(id, hour_ago)
     };
-    let created = provider.container().run(instance.create()).await;
-    created.expect("it is created");
+    ok!(provider.container().run(instance.create()));
 }
 
 #[tokio::test]
@@ -222,8 +207,7 @@ async fn a_child_with_an_undelivered_message_from_or_to_it_is_kept_while_its_par
     let completion = OutboxIntent::new("silent", "turn-1-0".to_owned(), "parent", NEVER);
     let start = OutboxIntent::new("parent", "turn-2-0".to_owned(), "starting", NEVER);
     for intent in [&completion, &start] {
-        let created = provider.container().run(intent.create()).await;
-        created.expect("it is created");
+        ok!(provider.container().run(intent.create()));
     }
     let keep = Duration::from_secs(60);
     let mut purge = provider.purge_ended(keep);
@@ -235,8 +219,7 @@ async fn a_child_with_an_undelivered_message_from_or_to_it_is_kept_while_its_par
         ["parent", "silent", "starting"].map(str::to_owned).into()
     );
     for intent in [&completion, &start] {
-        let deleted = provider.container().run(intent.key().delete()).await;
-        deleted.expect("it is deleted");
+        ok!(provider.container().run(intent.key().delete()));
     }
     let mut purge = provider.purge_ended(keep);
     while purge.next_slice().await.expect("a slice").is_some() {}
@@ -254,8 +237,7 @@ async fn ended_children_beyond_a_slice_are_deleted_and_needed_ones_are_passed_ov
         create(&provider, &id, Some("parent"), Status::Failed).await;
         if number < 120 {
             let intent = OutboxIntent::new("parent", format!("turn-{number}"), &id, NEVER);
-            let created = provider.container().run(intent.create()).await;
-            created.expect("it is created");
+            ok!(provider.container().run(intent.create()));
         }
     }
     let mut purge = provider.purge_ended(Duration::from_secs(60));
@@ -274,8 +256,7 @@ async fn a_child_of_an_ended_parent_is_kept_as_long_as_its_parent() {
         completed_at: Some(provider.container().now()),
         ..Instance::pending("parent", provider.container().now())
     };
-    let created = provider.container().run(parent.create()).await;
-    created.expect("it is created");
+    ok!(provider.container().run(parent.create()));
     let mut purge = provider.purge_ended(Duration::from_secs(60));
     assert!(purge.next_slice().await.expect("nothing").is_none());
     assert_eq!(partitions(&provider).await.len(), 2);
@@ -283,9 +264,7 @@ async fn a_child_of_an_ended_parent_is_kept_as_long_as_its_parent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tree_that_continues_during_a_purge_is_kept() {
-    let Some(backend) = Backend::start_in_simulated_time(|_| {}).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_in_simulated_time(|_| {}).await);
     let network = Network::default();
     let Some(provider) = network.provider(&backend).await else {
         return backend.stop().await;
@@ -301,8 +280,7 @@ async fn a_tree_that_continues_during_a_purge_is_kept() {
         for id in ["goes-on", "rewound"] {
             let running = Patch::<Instance>::new().set(Instance::STATUS, Status::Running);
             let key = InstanceKey::new(id);
-            let patched = provider.container().run(running.at(&key)).await;
-            patched.expect("it is patched");
+            ok!(provider.container().run(running.at(&key)));
         }
     };
     let mut purge = provider.purge_ended(Duration::from_secs(60));
@@ -341,17 +319,18 @@ async fn two_runtimes_with_slots_of_their_own_share_the_work_of_retention() {
             completed_at: Some(hour_ago),
             rewound: None,
         };
-        let created = provider.container().run(execution.create()).await;
-        created.expect("it is created");
+        ok!(provider.container().run(execution.create()));
     }
     let config = CosmosDBProviderConfig {
         retention: Some(Duration::from_secs(1)),
         ..cdb_tests::settings()
     };
     let join = async |index| {
-        let leases = Arc::new(InMemoryLeaseProvider::share(index, 2));
-        let container = provider.container().clone();
-        let joined = CosmosDBProvider::with_leases(container, &config, leases).await;
+        let config = CosmosDBProviderConfig {
+            leases: Some(Arc::new(InMemoryLeaseProvider::share(index, 2))),
+            ..config.clone()
+        };
+        let joined = CosmosDBProvider::on(provider.container().clone(), &config).await;
         joined.expect("it opens")
     };
     let is_of = |index: u8, id: &str| dispatch_slot(id) % 2 == index;

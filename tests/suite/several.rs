@@ -25,8 +25,29 @@ pub(crate) fn event(instance: &str) -> WorkItem {
 }
 
 pub(crate) async fn enqueue(provider: &CosmosDBProvider, item: WorkItem) {
-    let enqueued = provider.enqueue_for_orchestrator(item, None).await;
-    enqueued.expect("the message is stored");
+    ok!(provider.enqueue_for_orchestrator(item, None));
+}
+
+/// Sends a message, and locks the next turn.
+pub(crate) async fn turn_with(
+    provider: &CosmosDBProvider,
+    message: WorkItem,
+    lock: Duration,
+) -> (OrchestrationItem, String, u32) {
+    enqueue(provider, message).await;
+    next_turn(provider, lock).await
+}
+
+/// Commits the next turn, which adds one event.
+pub(crate) async fn run_turn(provider: &CosmosDBProvider, lock: Duration) {
+    let (item, token, _) = next_turn(provider, lock).await;
+    ack(provider, &item, &token).await;
+}
+
+/// Starts an instance, and commits the next turn.
+pub(crate) async fn begin(provider: &CosmosDBProvider, instance: &str, lock: Duration) {
+    enqueue(provider, start(instance)).await;
+    run_turn(provider, lock).await;
 }
 
 async fn fetch(provider: &CosmosDBProvider) -> (OrchestrationItem, String) {
@@ -46,8 +67,7 @@ pub(crate) async fn ack_and_send(
     token: &str,
     messages: Vec<WorkItem>,
 ) {
-    let acknowledged = try_ack(provider, item, token, messages).await;
-    acknowledged.expect("the turn is committed");
+    ok!(try_ack(provider, item, token, messages));
 }
 
 /// Commits the first turn, which also adds events of these kinds.

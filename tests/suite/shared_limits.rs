@@ -111,9 +111,7 @@ async fn used(count: usize, cap: u32, each: Duration, takes: Duration) -> Option
 async fn a_limit_is_kept_and_used_whatever_the_time_of_a_request() {
     for takes in [20, 400] {
         let takes = Duration::from_millis(takes);
-        let Some((most, share)) = used(8, 8, Duration::from_secs(10), takes).await else {
-            return;
-        };
+        let (most, share) = or_skip!(used(8, 8, Duration::from_secs(10), takes).await);
         println!("{takes:?}: {most} of 8 at most, share {share:.2} of what five rounds could end");
         assert!(most <= 8, "{most} run at a time; requests take {takes:?}");
         assert!(share >= 0.85, "{share}; requests take {takes:?}");
@@ -125,9 +123,7 @@ async fn a_limit_is_kept_and_used_whatever_the_time_of_a_request() {
 async fn fifty_runtimes_keep_to_a_limit_and_use_it() {
     for takes in [20, 150, 400] {
         let takes = Duration::from_millis(takes);
-        let Some((most, share)) = used(50, 50, Duration::from_secs(20), takes).await else {
-            return;
-        };
+        let (most, share) = or_skip!(used(50, 50, Duration::from_secs(20), takes).await);
         println!("{takes:?}: {most} of 50 at most, share {share:.2} of what five rounds could end");
         assert!(most <= 50, "{most} run at a time; requests take {takes:?}");
         assert!(share >= 0.85, "{share}; requests take {takes:?}");
@@ -166,9 +162,7 @@ fn assert_rate(starts: &[Duration], rate: f64) {
 async fn a_rate_is_kept_and_used_by_any_number_of_runtimes() {
     for (count, most) in [(2, 33), (8, 35)] {
         let within = Duration::from_secs(120);
-        let Some(starts) = starts(count, 240, 8.0, within).await else {
-            return;
-        };
+        let starts = or_skip!(starts(count, 240, 8.0, within).await);
         let last = *starts.last().expect("some started");
         println!("{count} runtimes: 240 starts in {last:?}");
         assert_eq!(starts.len(), 240);
@@ -180,9 +174,7 @@ async fn a_rate_is_kept_and_used_by_any_number_of_runtimes() {
 #[tokio::test(start_paused = true)]
 async fn a_low_rate_starts_at_once_and_without_bursts() {
     let within = Duration::from_secs(100);
-    let Some(starts) = starts(8, 30, 0.1, within).await else {
-        return;
-    };
+    let starts = or_skip!(starts(8, 30, 0.1, within).await);
     println!("first {:?}, {} in 100 s", starts[0], starts.len());
     assert!(starts[0] <= Duration::from_secs(1), "{:?}", starts[0]);
     assert!((10..=12).contains(&starts.len()), "{starts:?}");
@@ -195,9 +187,7 @@ async fn a_newcomer_at_a_free_limit_waits_for_two_round_trips() {
         let takes = Duration::from_millis(takes);
         let backend = Backend::start_simulated().await;
         let rules = vec![rule("tag=bank").running(100)];
-        let Some(runtimes) = runtimes(&backend, 2, takes, rules).await else {
-            return;
-        };
+        let runtimes = or_skip!(runtimes(&backend, 2, takes, rules).await);
         let (first, second) = runtimes.split_at(1);
         schedule(first, &["bank"; 8]).await;
         run(first, 8, Duration::from_secs(1), 8, Duration::from_secs(60)).await;
@@ -237,9 +227,7 @@ async fn backlog(rules: Vec<Rule>) -> Option<(Duration, f64)> {
 
 #[tokio::test(start_paused = true)]
 async fn a_limit_far_from_used_up_costs_little() {
-    let Some((free, free_charge)) = backlog(Vec::new()).await else {
-        return;
-    };
+    let (free, free_charge) = or_skip!(backlog(Vec::new()).await);
     let limit = vec![rule("tag=bank").running(1_000)];
     let (limited, charge) = backlog(limit).await.expect("not on an account");
     println!(
@@ -254,9 +242,7 @@ async fn activities_with_two_used_up_limits_start_in_a_flood() {
     let backend = Backend::start_simulated().await;
     let rules = vec![rule("tag=bank").running(2), rule("*").running(3)];
     let takes = Duration::from_millis(20);
-    let Some(runtimes) = runtimes(&backend, 4, takes, rules).await else {
-        return;
-    };
+    let runtimes = or_skip!(runtimes(&backend, 4, takes, rules).await);
     let gap = Duration::from_secs(3);
     let arrive = async {
         schedule(&runtimes, &["flood"; 60]).await;
@@ -287,9 +273,7 @@ async fn an_activity_of_high_priority_gets_the_next_permit() {
         rule("tag=high").priority(Priority::High),
     ];
     let takes = Duration::from_millis(20);
-    let Some(runtimes) = runtimes(&backend, 1, takes, rules).await else {
-        return;
-    };
+    let runtimes = or_skip!(runtimes(&backend, 1, takes, rules).await);
     let mut tags = vec!["flood"; 100];
     tags.push("high");
     schedule(&runtimes, &tags).await;
@@ -312,9 +296,7 @@ async fn equal_weights_get_equal_shares_of_a_limit() {
     let backend = Backend::start_simulated().await;
     let rules = vec![rule("*").running(3), rule("tag=*").weight(1)];
     let takes = Duration::from_millis(20);
-    let Some(runtimes) = runtimes(&backend, 2, takes, rules).await else {
-        return;
-    };
+    let runtimes = or_skip!(runtimes(&backend, 2, takes, rules).await);
     let mut tags = vec!["ada"; 200];
     tags.extend(vec!["bob"; 60]);
     schedule(&runtimes, &tags).await;
@@ -396,9 +378,7 @@ async fn an_activity_that_only_another_runtime_can_run_does_not_starve_in_a_floo
     let backend = Backend::start_simulated().await;
     let takes = Duration::from_millis(20);
     let rules = vec![rule("*").running(2)];
-    let Some(runtimes) = runtimes(&backend, 2, takes, rules).await else {
-        return;
-    };
+    let runtimes = or_skip!(runtimes(&backend, 2, takes, rules).await);
     let [general, special] = &runtimes[..] else {
         unreachable!("two were opened");
     };

@@ -18,8 +18,8 @@ use duroxide::{
 use tokio::sync::Semaphore;
 
 use crate::harness::{Wait, end_of, eventually, next_activity, next_turn};
-use crate::network::{ANY, BATCH, Network};
-use crate::several::{ack, enqueue, event, start};
+use crate::network::{ANY, BATCH, on_network};
+use crate::several::{ack, enqueue, event, run_turn, start, turn_with};
 
 /// Longer than any wait, so that no test passes because a lock expired.
 const LONG: Duration = Duration::from_secs(24 * 3600);
@@ -101,8 +101,7 @@ async fn runtime(provider: &CosmosDBProvider, work: &Work) -> Arc<Runtime> {
 }
 
 async fn begin(client: &Client, instance: &str, orchestration: &str) {
-    let started = client.start_orchestration(instance, orchestration, "x");
-    started.await.expect("the instance starts");
+    ok!(client.start_orchestration(instance, orchestration, "x"));
 }
 
 async fn ends(client: &Client, instance: &str) {
@@ -183,8 +182,7 @@ async fn every_lock_is_released_without_counting_the_attempt() {
     // A running activity with a session, and one without.
     for (id, session) in [(1, None), (2, Some("desk"))] {
         let item = crate::work_items::activity_of("begun", id, session);
-        let enqueued = first.enqueue_for_worker(item).await;
-        enqueued.expect("the activity is stored");
+        ok!(first.enqueue_for_worker(item));
     }
     for _ in 0..2 {
         activity(&first, "first").await;
@@ -205,15 +203,10 @@ async fn every_lock_is_released_without_counting_the_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn locks_that_a_commit_takes_during_the_shutdown_are_released() {
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(first) = network.provider(&backend).await else {
-        return backend.stop().await;
-    };
+    let (backend, network, first) = or_skip!(on_network().await);
     let second = backend.provider().await;
     let lock = Duration::from_secs(5);
-    enqueue(&first, start("i")).await;
-    let (item, token, _) = next_turn(&first, lock).await;
+    let (item, token, _) = turn_with(&first, start("i"), lock).await;
     // The commit also locks the turn of this message.
     enqueue(&first, event("i")).await;
     network.slow_down(BATCH, Duration::from_secs(2));
@@ -230,14 +223,9 @@ async fn locks_that_a_commit_takes_during_the_shutdown_are_released() {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_the_runtime_breaks_off_leaves_no_lock_behind() {
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(first) = network.provider(&backend).await else {
-        return backend.stop().await;
-    };
+    let (backend, network, first) = or_skip!(on_network().await);
     let second = backend.provider().await;
-    enqueue(&first, start("i")).await;
-    let (_, token, _) = next_turn(&first, LONG).await;
+    let (_, token, _) = turn_with(&first, start("i"), LONG).await;
     // The commit locks its activity for this worker.
     let idle = first.clone();
     let worker = tokio::spawn(async move { next_activity(&idle, LONG, None).await });
@@ -286,8 +274,7 @@ async fn a_dropped_fetch_leaves_no_lock_behind() {
     }
     first.shutdown(GRACE).await;
     for _ in 0..count {
-        let (item, token, _) = next_turn(&second, LONG).await;
-        ack(&second, &item, &token).await;
+        run_turn(&second, LONG).await;
     }
     backend.stop().await;
 }
@@ -295,10 +282,7 @@ async fn a_dropped_fetch_leaves_no_lock_behind() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn undelivered_messages_are_delivered_by_another_runtime() {
     let backend = Backend::start().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: only the emulator fails on demand");
-        return;
-    };
+    let emulator = or_skip!(backend.emulator(), "only the emulator fails on demand");
     let (first, second) = (backend.provider().await, backend.provider().await);
     let client = Client::new(Arc::new(second.clone()));
     let running = runtime(&first, &Work::quick()).await;
@@ -318,13 +302,8 @@ async fn undelivered_messages_are_delivered_by_another_runtime() {
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_of_a_process_without_a_network_ends_with_its_grace() {
     const GRACE: Duration = Duration::from_secs(1);
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(provider) = network.provider(&backend).await else {
-        return;
-    };
-    enqueue(&provider, start("locked")).await;
-    let _turn = next_turn(&provider, LONG).await;
+    let (backend, network, provider) = or_skip!(on_network().await);
+    let _turn = turn_with(&provider, start("locked"), LONG).await;
     network.swallow(ANY);
     let begun = tokio::time::Instant::now();
     provider.shutdown(GRACE).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_provider::{CosmosDBProvider, InMemoryLeaseProvider};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvider};
 use cdb_tests::Backend;
 use duroxide::providers::{Provider as _, SessionFetchConfig, WorkItem};
 use tokio::time::Instant;
@@ -20,15 +20,21 @@ const LOCK: Duration = Duration::from_secs(30);
 /// The number of physical partitions.
 const PARTITIONS: u32 = 8;
 
-/// Opens the runtime with share 0 of `runtimes`, on a network that the test controls. The sick
+/// A store, and the runtime with share 0 of `runtimes` on a network that the test controls. The sick
 /// partition belongs to another share. `None` on an account.
-async fn runtime(backend: &Backend, network: &Network, runtimes: u32) -> Option<CosmosDBProvider> {
-    let whole = network.provider(backend).await?;
+async fn opened(runtimes: u32) -> Option<(Backend, Network, CosmosDBProvider)> {
+    let backend = Backend::start_simulated_on(PARTITIONS).await?;
+    let network = Network::default();
+    let whole = network.provider(&backend).await?;
     whole.shutdown(Duration::ZERO).await;
     let share = Arc::new(InMemoryLeaseProvider::share(0, runtimes));
     let container = whole.container().clone();
-    let opened = CosmosDBProvider::with_leases(container, &cdb_tests::settings(), share).await;
-    Some(opened.expect("it opens"))
+    let config = CosmosDBProviderConfig {
+        leases: Some(share),
+        ..cdb_tests::settings()
+    };
+    let opened = CosmosDBProvider::on(container, &config).await;
+    Some((backend, network, opened.expect("it opens")))
 }
 
 /// Processes turns until all these instances have one. Returns the time that this took.
@@ -50,12 +56,7 @@ fn in_ranges(instances: &[(String, String)], wanted: impl Fn(&str) -> bool) -> V
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_partition_of_another_share_delays_only_its_own_instances() {
-    let Some(backend) = Backend::start_simulated_on(PARTITIONS).await else {
-        return;
-    };
-    let network = Network::default();
-    let runtime = runtime(&backend, &network, 2).await;
-    let runtime = runtime.expect("not on an account");
+    let (backend, network, runtime) = or_skip!(opened(2).await);
     let all = instances(&runtime, 40).await;
     // A dispatcher, so that this process handles the instances that it starts.
     enqueue(&runtime, start("first")).await;
@@ -75,12 +76,7 @@ async fn a_silent_partition_of_another_share_delays_only_its_own_instances() {
 /// The service need not tell that the partition is gone: requests that name it get no answer.
 #[tokio::test(start_paused = true)]
 async fn instances_of_a_silent_partition_go_on_after_its_split() {
-    let Some(backend) = Backend::start_simulated_on(PARTITIONS).await else {
-        return;
-    };
-    let network = Network::default();
-    let runtime = runtime(&backend, &network, 1).await;
-    let runtime = runtime.expect("not on an account");
+    let (backend, network, runtime) = or_skip!(opened(1).await);
     let starter = backend.provider().await;
     let all = instances(&starter, 40).await;
     network.silence(SICK, &[]);
@@ -102,18 +98,12 @@ fn activity(instance: &str, session: Option<&str>) -> WorkItem {
 }
 
 async fn enqueue_activity(provider: &CosmosDBProvider, instance: &str, session: Option<&str>) {
-    let enqueued = provider.enqueue_for_worker(activity(instance, session));
-    enqueued.await.expect("the activity is stored");
+    ok!(provider.enqueue_for_worker(activity(instance, session)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_partition_delays_only_its_own_activities() {
-    let Some(backend) = Backend::start_simulated_on(PARTITIONS).await else {
-        return;
-    };
-    let network = Network::default();
-    let runtime = runtime(&backend, &network, 1).await;
-    let runtime = runtime.expect("not on an account");
+    let (backend, network, runtime) = or_skip!(opened(1).await);
     let all = instances(&runtime, 40).await;
     let starter = backend.provider().await;
     for (instance, _) in &all {
@@ -134,12 +124,7 @@ async fn a_silent_partition_delays_only_its_own_activities() {
 
 #[tokio::test(start_paused = true)]
 async fn overdue_instances_of_other_shares_are_found_while_a_partition_is_silent() {
-    let Some(backend) = Backend::start_simulated_on(PARTITIONS).await else {
-        return;
-    };
-    let network = Network::default();
-    let runtime = runtime(&backend, &network, PARTITIONS).await;
-    let runtime = runtime.expect("not on an account");
+    let (backend, network, runtime) = or_skip!(opened(PARTITIONS).await);
     let starter = backend.provider().await;
     let all = instances(&starter, 24).await;
     network.silence(SICK, &all);
@@ -156,12 +141,7 @@ async fn overdue_instances_of_other_shares_are_found_while_a_partition_is_silent
 
 #[tokio::test(start_paused = true)]
 async fn a_session_is_renewed_while_another_partition_is_silent() {
-    let Some(backend) = Backend::start_simulated_on(PARTITIONS).await else {
-        return;
-    };
-    let network = Network::default();
-    let runtime = runtime(&backend, &network, 1).await;
-    let runtime = runtime.expect("not on an account");
+    let (backend, network, runtime) = or_skip!(opened(1).await);
     let all = instances(&runtime, 40).await;
     let session = SessionFetchConfig {
         owner_id: "worker".to_owned(),
@@ -192,10 +172,7 @@ async fn a_session_is_renewed_while_another_partition_is_silent() {
 /// Returns the times until all instances elsewhere had their first turn, and then until those of the
 /// sick partition had theirs; `None` if that partition recovers first.
 async fn throttled_turns(kinds: &[OperationKind], share: f64) -> Option<(Duration, Duration)> {
-    let backend = Backend::start_simulated_on(PARTITIONS).await?;
-    let network = Network::default();
-    let runtime = runtime(&backend, &network, 1).await;
-    let runtime = runtime.expect("not on an account");
+    let (backend, _network, runtime) = opened(1).await?;
     let starter = backend.provider().await;
     let all = instances(&starter, 80).await;
     for (instance, _) in &all {
@@ -238,9 +215,7 @@ async fn a_partition_that_throttles_a_kind_of_requests_delays_only_its_own_insta
     let kinds = [WRITES, &[OperationKind::Read], &[OperationKind::Query]];
     for kinds in kinds {
         for share in [1.0, 0.5, 0.9] {
-            let Some((sound, all)) = throttled_turns(kinds, share).await else {
-                return;
-            };
+            let (sound, all) = or_skip!(throttled_turns(kinds, share).await);
             println!("{share} of {kinds:?}: others after {sound:?}, all after {all:?}");
             assert!(
                 sound <= Duration::from_secs(2),
@@ -254,10 +229,7 @@ async fn a_partition_that_throttles_a_kind_of_requests_delays_only_its_own_insta
 /// Starts 80 instances while answers of the sick partition to requests of this kind take `delay`.
 /// Returns the times until all instances elsewhere had their first turn, and until all had.
 async fn slow_turns(kind: Kind, delay: Duration) -> Option<(Duration, Duration)> {
-    let backend = Backend::start_simulated_on(PARTITIONS).await?;
-    let network = Network::default();
-    let runtime = runtime(&backend, &network, 1).await;
-    let runtime = runtime.expect("not on an account");
+    let (backend, network, runtime) = opened(1).await?;
     let starter = backend.provider().await;
     let all = instances(&starter, 80).await;
     for (instance, _) in &all {
@@ -291,9 +263,7 @@ async fn the_instances_of_a_slow_partition_get_their_turns() {
     for (name, kind) in kinds {
         for ms in [500, 1_500, 3_000, 5_000] {
             let delay = Duration::from_millis(ms);
-            let Some((sound, all)) = slow_turns(kind, delay).await else {
-                return;
-            };
+            let (sound, all) = or_skip!(slow_turns(kind, delay).await);
             println!("{name} take {delay:?}: others after {sound:?}, all after {all:?}");
             // A single dispatcher takes eleven slow turns of at most three slow requests each.
             let most = Duration::from_secs(15) + delay * 36;

@@ -7,12 +7,11 @@ use cdb_client::transport::HttpRequest;
 use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::{HistorySegment, Instance, InstanceKey, Status};
 use cdb_provider::model::{Document as _, Patch, Timestamp};
-use cdb_tests::Backend;
 use duroxide::providers::Provider as _;
 use duroxide::{Event, EventKind};
 use tokio::time::{sleep, timeout};
 
-use crate::network::Network;
+use crate::network::on_network;
 use crate::several::{enqueue, event, start};
 
 /// The default lock of a runtime.
@@ -33,10 +32,7 @@ async fn create_busy(provider: &CosmosDBProvider) {
         let event = Event::with_event_id(id, "busy", 1, None, kind);
         let segment = HistorySegment::pack("busy", 1, &[event]);
         let segment = segment.expect("it is JSON").expect("there is an event");
-        container
-            .run(segment.create())
-            .await
-            .expect("it is created");
+        ok!(container.run(segment.create()));
     }
     let instance = Instance {
         orchestration_name: "Wait".to_owned(),
@@ -44,10 +40,7 @@ async fn create_busy(provider: &CosmosDBProvider) {
         history_documents: Some(SEGMENTS),
         ..Instance::pending("busy", container.now())
     };
-    container
-        .run(instance.create())
-        .await
-        .expect("it is created");
+    ok!(container.run(instance.create()));
 }
 
 fn is_query_of_busy(request: &HttpRequest) -> bool {
@@ -59,11 +52,7 @@ fn is_query_of_busy(request: &HttpRequest) -> bool {
 /// Changes the instance `busy` all the time, while a runtime with one dispatcher finds a message for
 /// it. Another instance is handed out in time.
 async fn another_instance_is_handed_out(change: fn(Timestamp) -> Patch<Instance>) {
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(runtime) = network.provider(&backend).await else {
-        return backend.stop().await;
-    };
+    let (backend, network, runtime) = or_skip!(on_network().await);
     let other = backend.provider().await;
     create_busy(&other).await;
     network.slow_down(is_query_of_busy, QUERY);
@@ -71,8 +60,7 @@ async fn another_instance_is_handed_out(change: fn(Timestamp) -> Patch<Instance>
         let key = InstanceKey::new("busy");
         loop {
             let change = change(other.container().now());
-            let changed = other.container().run(change.at(&key)).await;
-            changed.expect("it is changed");
+            ok!(other.container().run(change.at(&key)));
             sleep(CHANGE).await;
         }
     };

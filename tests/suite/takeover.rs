@@ -10,12 +10,12 @@ use cdb_tests::Backend;
 use duroxide::providers::{ExecutionMetadata, Provider, ProviderError, TagFilter, WorkItem};
 use tokio::time::Instant;
 
-use crate::harness::{eventually, next_activity, next_turn};
+use crate::harness::{eventually, finds_turn, next_activity, next_turn};
 use crate::locks::{activity, completed, is_lost};
 use crate::members::until_known;
-use crate::network::{ANY, Network};
+use crate::network::{ANY, Network, on_network};
 use crate::partitions::{SICK, instances};
-use crate::several::{ack, enqueue, start};
+use crate::several::{ack, run_turn, start, turn_with};
 
 const LOCK: Duration = Duration::from_secs(300);
 const HEARTBEAT: Duration = Duration::from_millis(500);
@@ -85,16 +85,14 @@ fn set_member(config: &mut CosmosDBProviderConfig, name: &str) {
 
 /// Locks a turn of `instance`.
 async fn lock_turn(provider: &CosmosDBProvider, instance: &str) -> String {
-    enqueue(provider, start(instance)).await;
-    let (item, token, _) = next_turn(provider, LOCK).await;
+    let (item, token, _) = turn_with(provider, start(instance), LOCK).await;
     assert_eq!(item.instance, instance);
     token
 }
 
 /// Locks the activity of the instance `shared`.
 async fn lock_activity(provider: &CosmosDBProvider) -> String {
-    let enqueued = provider.enqueue_for_worker(activity()).await;
-    enqueued.expect("the activity is stored");
+    ok!(provider.enqueue_for_worker(activity()));
     next_activity(provider, LOCK, None).await.1
 }
 
@@ -107,17 +105,14 @@ async fn commit(provider: &CosmosDBProvider, token: &str) -> Result<(), Provider
 }
 
 async fn a_killed_member_does_not_delay_its_work(partitions: u32) {
-    let Some(members) = Members::start(partitions).await else {
-        return;
-    };
+    let members = or_skip!(Members::start(partitions).await);
     let (failing, survivor) = (&members.failing, &members.survivor);
     let instances: Vec<String> = (0..5).map(|n| format!("turn-{n}")).collect();
     for instance in &instances {
         lock_turn(failing, instance).await;
     }
     lock_activity(failing).await;
-    enqueue(survivor, start("own")).await;
-    let (own, own_token, _) = next_turn(survivor, LOCK).await;
+    let (own, own_token, _) = turn_with(survivor, start("own"), LOCK).await;
 
     members.network.swallow(ANY);
     let killed_at = Instant::now();
@@ -155,9 +150,7 @@ async fn a_killed_members_work_goes_on_in_all_physical_partitions() {
 
 #[tokio::test(start_paused = true)]
 async fn locks_are_taken_over_while_another_partition_is_silent() {
-    let Some(backend) = Backend::start_simulated_on(8).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_simulated_on(8).await);
     let (gone, network) = (Network::default(), Network::default());
     let member = |name| move |config: &mut _| set_member(config, name);
     let failing = gone.provider_with(&backend, member("failing")).await;
@@ -194,8 +187,7 @@ async fn commits_after_a_pause(pause: Duration) -> Option<[Result<(), ProviderEr
         commit(paused, &turn),
         paused.ack_work_item(&work, Some(completed("paused"))),
         async {
-            let (item, token, _) = next_turn(survivor, LOCK).await;
-            ack(survivor, &item, &token).await;
+            run_turn(survivor, LOCK).await;
             let (_, token, _) = next_activity(survivor, LOCK, None).await;
             let ended = survivor.ack_work_item(&token, Some(completed("survivor")));
             ended.await.expect("the survivor holds the activity");
@@ -203,8 +195,7 @@ async fn commits_after_a_pause(pause: Duration) -> Option<[Result<(), ProviderEr
     );
     let history = survivor.read("turn").await.expect("a history");
     assert_eq!(history.len(), 1, "the survivor's");
-    enqueue(survivor, start("shared")).await;
-    let (item, ..) = next_turn(survivor, LOCK).await;
+    let (item, ..) = turn_with(survivor, start("shared"), LOCK).await;
     let is_completion = |message: &&WorkItem| matches!(message, WorkItem::ActivityCompleted { .. });
     let results: Vec<&WorkItem> = item.messages.iter().filter(is_completion).collect();
     assert_eq!(results, [&completed("survivor")]);
@@ -237,9 +228,7 @@ async fn a_member_that_was_paused_for_longer_than_its_requests_last_doubles_noth
 
 #[tokio::test(start_paused = true)]
 async fn a_released_lock_cannot_be_committed_or_renewed_before_another_takes_it() {
-    let Some(members) = Members::start(1).await else {
-        return;
-    };
+    let members = or_skip!(Members::start(1).await);
     let paused = &members.failing;
     let turn = lock_turn(paused, "turn").await;
     let work = lock_activity(paused).await;
@@ -265,15 +254,10 @@ async fn a_released_lock_cannot_be_committed_or_renewed_before_another_takes_it(
 
 #[tokio::test(start_paused = true)]
 async fn the_locks_of_a_member_that_left_are_kept() {
-    let Some(members) = Members::start(1).await else {
-        return;
-    };
+    let members = or_skip!(Members::start(1).await);
     let turn = lock_turn(&members.failing, "turn").await;
     members.failing.leave().await;
-    let other = members
-        .survivor
-        .fetch_orchestration_item(LOCK, DETECTION * 3, None);
-    assert!(other.await.expect("fetch").is_none());
+    assert!(!finds_turn(&members.survivor, LOCK, DETECTION * 3).await);
     let committed = commit(&members.failing, &turn).await;
     committed.expect("it still holds the lock");
     members.backend.stop().await;
@@ -281,11 +265,7 @@ async fn the_locks_of_a_member_that_left_are_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn without_membership_the_locks_of_a_killed_runtime_are_kept() {
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(killed) = network.provider(&backend).await else {
-        return;
-    };
+    let (backend, network, killed) = or_skip!(on_network().await);
     let other = backend.provider().await;
     let token = lock_turn(&killed, "turn").await;
     uuid::Uuid::try_parse(&token).expect("the token names no member");

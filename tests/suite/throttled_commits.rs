@@ -165,8 +165,7 @@ impl Site {
     }
 
     async fn start(&self, instance: &str, orchestration: &str) {
-        let started = self.client.start_orchestration(instance, orchestration, "");
-        started.await.expect("it is started");
+        ok!(self.client.start_orchestration(instance, orchestration, ""));
     }
 
     /// The sick partition throttles this share of these requests.
@@ -217,8 +216,7 @@ impl Site {
                 matches!(&ended, Ok(OrchestrationStatus::Completed { output, .. }) if is_right(output)),
                 "{instance}: {ended:?}"
             );
-            let history = self.client.read_execution_history(instance, 1).await;
-            let history = history.expect("it is read");
+            let history = ok!(self.client.read_execution_history(instance, 1));
             let results = history.iter().map(|event| &event.kind);
             let results =
                 results.filter(|kind| matches!(kind, EventKind::ActivityCompleted { .. }));
@@ -234,9 +232,7 @@ impl Site {
 
 #[tokio::test(start_paused = true)]
 async fn throttled_commits_of_a_partition_hold_no_dispatchers() {
-    let Some(site) = Site::open().await else {
-        return;
-    };
+    let site = or_skip!(Site::open().await);
     let sick = site.sick[..SICK_INSTANCES].to_vec();
     site.throttle(&[OperationKind::Batch], 1.0, Duration::from_millis(100));
     for instance in &sick {
@@ -251,9 +247,7 @@ async fn throttled_commits_of_a_partition_hold_no_dispatchers() {
 
 #[tokio::test(start_paused = true)]
 async fn throttled_ends_of_activities_of_a_partition_hold_no_workers() {
-    let Some(site) = Site::open().await else {
-        return;
-    };
+    let site = or_skip!(Site::open().await);
     let workers = RuntimeOptions::default().worker_concurrency;
     let sick = site.sick[..workers].to_vec();
     for instance in &sick {
@@ -272,9 +266,7 @@ async fn throttled_ends_of_activities_of_a_partition_hold_no_workers() {
 #[tokio::test(start_paused = true)]
 async fn an_activity_whose_end_fails_without_its_worker_runs_again() {
     // A commit that fails leaves the end of the activity to its worker.
-    let Some(site) = Site::open_with(HandOver::Never).await else {
-        return;
-    };
+    let site = or_skip!(Site::open_with(HandOver::Never).await);
     let sick = site.sick[..1].to_vec();
     site.start(&sick[0], "SlowSteps").await;
     sleep(Duration::from_millis(500)).await;
@@ -294,9 +286,7 @@ async fn an_activity_whose_end_fails_without_its_worker_runs_again() {
 
 #[tokio::test(start_paused = true)]
 async fn at_most_sixteen_commits_go_on_without_their_dispatchers() {
-    let Some(site) = Site::open().await else {
-        return;
-    };
+    let site = or_skip!(Site::open().await);
     let sick = &site.sick[..24];
     site.throttle(&[OperationKind::Batch], 1.0, Duration::from_millis(100));
     for instance in sick {
@@ -321,9 +311,7 @@ async fn at_most_sixteen_commits_go_on_without_their_dispatchers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_that_fails_without_its_dispatcher_is_repeated_as_a_turn() {
-    let Some(site) = Site::open().await else {
-        return;
-    };
+    let site = or_skip!(Site::open().await);
     let sick = site.sick[..1].to_vec();
     site.throttle(&[OperationKind::Batch], 1.0, Duration::from_millis(100));
     for instance in &sick {
@@ -351,9 +339,7 @@ const WRITES: [OperationKind; 6] = [
 
 /// Starts instances elsewhere while the sick partition throttles this share of writes.
 async fn throttled_writes(share: f64, retry_after: Duration) {
-    let Some(site) = Site::open().await else {
-        return;
-    };
+    let site = or_skip!(Site::open().await);
     let sick = site.sick[..SICK_INSTANCES].to_vec();
     site.throttle(&WRITES, share, retry_after);
     for instance in &sick {

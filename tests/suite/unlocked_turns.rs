@@ -9,8 +9,8 @@ use cdb_tests::Backend;
 use duroxide::providers::{OrchestrationItem, Provider, ProviderError};
 use tokio::time::sleep;
 
-use crate::harness::next_turn;
-use crate::several::{ack, enqueue, event, start};
+use crate::harness::{finds_turn, next_turn};
+use crate::several::{ack, enqueue, event, start, turn_with};
 
 /// The duration of locks; other runtimes wait until they expire.
 const LOCK: Duration = Duration::from_secs(5);
@@ -21,8 +21,7 @@ const AFTER_RESERVATION: Duration = Duration::from_millis(1200);
 /// A runtime with a busy dispatcher, for which it reserves the starts that it writes.
 async fn busy(backend: &Backend) -> CosmosDBProvider {
     let provider = backend.provider().await;
-    enqueue(&provider, start("busy")).await;
-    let _runs = next_turn(&provider, Duration::from_secs(3600)).await;
+    let _runs = turn_with(&provider, start("busy"), Duration::from_secs(3600)).await;
     provider
 }
 
@@ -42,8 +41,7 @@ async fn first_turn(
 
 /// Whether a runtime finds no turn for the time of a lock.
 async fn finds_none(provider: &CosmosDBProvider, time: Duration) -> bool {
-    let fetched = provider.fetch_orchestration_item(LOCK, time, None).await;
-    fetched.expect("fetch").is_none()
+    !finds_turn(provider, LOCK, time).await
 }
 
 async fn refused(
@@ -77,8 +75,7 @@ async fn a_short_turn_of_a_reserved_message_stores_no_lock() {
     let after = stored(&provider, "new").await.expect("it is created");
     assert!(after.attempts.is_empty());
 
-    enqueue(&provider, event("new")).await;
-    let (item, token, _) = next_turn(&provider, LOCK).await;
+    let (item, token, _) = turn_with(&provider, event("new"), LOCK).await;
     let during = stored(&provider, "new").await.expect("it exists");
     assert_eq!(during.lock_token, None);
     ack(&provider, &item, &token).await;
@@ -120,10 +117,8 @@ async fn a_runtime_that_locks_the_instance_meanwhile_wins() {
     let (provider, other) = (busy(&backend).await, backend.provider().await);
     let (item, token, _) = first_turn(&provider, "shared").await;
     ack(&provider, &item, &token).await;
-    enqueue(&provider, event("shared")).await;
-    let (early, token, _) = next_turn(&provider, LOCK).await;
-    enqueue(&other, event("shared")).await;
-    let (item, late, _) = next_turn(&other, LOCK).await;
+    let (early, token, _) = turn_with(&provider, event("shared"), LOCK).await;
+    let (item, late, _) = turn_with(&other, event("shared"), LOCK).await;
     assert_eq!(item.messages.len(), 2, "it takes the reserved message too");
     let error = refused(&provider, &early, &token).await;
     assert!(error.message.contains("another runtime"), "{error}");
@@ -137,16 +132,10 @@ async fn the_attempt_of_an_abandoned_turn_counts() {
     let backend = Backend::start_simulated().await;
     let provider = busy(&backend).await;
     let (item, token, _) = first_turn(&provider, "abandoned").await;
-    let abandoned = provider
-        .abandon_orchestration_item(&token, None, false)
-        .await;
-    abandoned.expect("it is released");
+    ok!(provider.abandon_orchestration_item(&token, None, false));
     let (again, token, attempt) = next_turn(&provider, LOCK).await;
     assert_eq!((&again.instance, attempt), (&item.instance, 2));
-    let abandoned = provider
-        .abandon_orchestration_item(&token, None, true)
-        .await;
-    abandoned.expect("it is released");
+    ok!(provider.abandon_orchestration_item(&token, None, true));
     let (again, token, attempt) = next_turn(&provider, LOCK).await;
     assert_eq!(attempt, 2, "an ignored attempt does not count");
     ack(&provider, &again, &token).await;
@@ -175,8 +164,7 @@ async fn the_next_turn_of_an_instance_goes_before_a_burst_of_starts() {
     for number in 0..10 {
         enqueue(&provider, start(&format!("new-{number}"))).await;
     }
-    enqueue(&provider, event("begun")).await;
-    let (item, ..) = next_turn(&provider, LOCK).await;
+    let (item, ..) = turn_with(&provider, event("begun"), LOCK).await;
     assert_eq!(item.instance, "begun");
     backend.stop().await;
 }

@@ -28,7 +28,7 @@ use workload::{CANCELLED, ENDINGS, EVENTS, Ending, HOSTILE, KEPT, REASON};
 
 use crate::harness::{end_of, eventually, long_locks};
 
-/// Containers with unfinished work; docs/testing.md has the commands that write them.
+/// Containers with unfinished work; tests/upgrade/README.md has the commands that write them.
 const FILES: [&str; 2] = [
     include_str!("../upgrade/duroxide-cdb-0.1.10.jsonl"),
     include_str!("../upgrade/cdb-provider-before-forms.jsonl"),
@@ -42,29 +42,10 @@ const BEFORE_FORMS: usize = 1;
 #[derive(Debug)]
 enum Written<const FILE: usize> {}
 
-impl<const FILE: usize> Container for Written<FILE> {
-    const NAME: &'static str = "Written";
-    const DISCRIMINATOR: &'static str = "type";
-    const PARTITION_KEY: &'static [&'static str] = &["/instanceId"];
-    const DOCUMENTS: &'static [&'static DocumentShape] = &[];
-    const DEFAULT_TTL: DefaultTtl = DefaultTtl::Off;
-
-    fn decode(discriminator: &str, _: &str) -> Result<Self, DecodeError> {
-        Err(DecodeError::UnknownType {
-            container: Self::NAME,
-            discriminator: discriminator.to_owned(),
-        })
-    }
-
-    fn shape(&self) -> &'static DocumentShape {
-        match *self {}
-    }
-
-    fn definition() -> ContainerDefinition {
-        let definition = FILES[FILE].lines().next().expect("a first line");
-        serde_json::from_str(definition).expect("a definition")
-    }
-}
+untyped!(<const FILE: usize> Written<FILE>, "Written", {
+    let definition = FILES[FILE].lines().next().expect("a first line");
+    serde_json::from_str(definition).expect("a definition")
+});
 
 /// An emulator with the container of a file, as if it had been written two minutes ago.
 async fn loaded<const FILE: usize>() -> Emulator {
@@ -159,16 +140,10 @@ async fn finish(provider: &CosmosDBProvider) {
                 .any(|event| matches!(event.kind, EventKind::ExternalSubscribed { .. }))
         })
         .await;
-        client
-            .raise_event(*instance, "answer", *answer)
-            .await
-            .expect("it is raised");
+        ok!(client.raise_event(*instance, "answer", *answer));
     }
     for instance in CANCELLED {
-        client
-            .cancel_instance(*instance, REASON)
-            .await
-            .expect("it is cancelled");
+        ok!(client.cancel_instance(*instance, REASON));
     }
     for (instance, expected) in ENDINGS {
         match (end_of(&client, instance).await, expected) {
@@ -250,8 +225,7 @@ async fn a_container_without_the_index_of_search_attributes_is_searched_and_gets
         bootstrap: Bootstrap::Skip,
         ..CosmosDBProviderConfig::default()
     };
-    let provider = CosmosDBProvider::new_with_config(unchanged).await;
-    let provider = provider.expect("the container opens");
+    let provider = ok!(CosmosDBProvider::new_with_config(unchanged));
     let of_ada = || provider.instances_where(Search::CUSTOMER.eq("ada"));
     let found = of_ada().page(10, None).await.expect("a scan");
     assert!(found.rows.is_empty(), "{found:?}");
@@ -277,19 +251,13 @@ async fn documents_of_the_old_provider_are_read_and_deleted() {
     let emulator = loaded::<OLD_PROVIDER>().await;
     let provider = open(&emulator).await;
     let client = Client::new(Arc::new(provider.clone()));
-    let history = client
-        .read_execution_history("completed", 1)
-        .await
-        .expect("a history");
+    let history = ok!(client.read_execution_history("completed", 1));
     assert_eq!(history.len(), 8);
     assert_eq!(
         client.list_executions("rounds").await.expect("executions"),
         [1, 2, 3]
     );
-    let first = client
-        .read_execution_history("rounds", 1)
-        .await
-        .expect("a history");
+    let first = ok!(client.read_execution_history("rounds", 1));
     assert!(matches!(
         first.last().map(|event| &event.kind),
         Some(EventKind::OrchestrationContinuedAsNew { .. })
@@ -305,10 +273,7 @@ async fn documents_of_the_old_provider_are_read_and_deleted() {
         .iter()
         .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     assert_eq!(kept, expected.collect::<Vec<_>>());
-    let status = client
-        .get_orchestration_status("rounds")
-        .await
-        .expect("a status");
+    let status = ok!(client.get_orchestration_status("rounds"));
     let OrchestrationStatus::Running { custom_status, .. } = status else {
         panic!("{status:?}");
     };
@@ -316,10 +281,7 @@ async fn documents_of_the_old_provider_are_read_and_deleted() {
     let tree = client.get_instance_tree("parent").await.expect("a tree");
     assert_eq!(tree.all_ids.len(), 2, "{tree:?}");
     for instance in ["parent", "rounds", "session", HOSTILE] {
-        client
-            .delete_instance(instance, true)
-            .await
-            .expect("it is deleted");
+        ok!(client.delete_instance(instance, true));
     }
     let dump = RawContainer::of(&emulator).dump().await;
     for instance in ["parent", "parent::sub::2", "rounds", "session", HOSTILE] {
@@ -383,16 +345,9 @@ async fn a_container_of_a_newer_form_is_refused() {
         written_by: "cdb-provider 9.0.0".to_owned(),
         ..Schema::current(provider.container().now())
     };
-    provider
-        .container()
-        .run(newer.upsert())
-        .await
-        .expect("it is written");
+    ok!(provider.container().run(newer.upsert()));
     let refused = try_open(&emulator).await.expect_err("it is newer");
-    assert!(
-        refused.contains("written by cdb-provider 9.0.0"),
-        "{refused}"
-    );
+    says!(refused, "written by cdb-provider 9.0.0");
     assert!(refused.contains("supports up to 4"), "{refused}");
 }
 
@@ -401,8 +356,7 @@ async fn a_container_whose_limits_an_earlier_version_set_keeps_its_rules() {
     let emulator = started().await;
     let provider = open(&emulator).await;
     let rule = Rule::new("tenant=*".parse().expect("it is valid")).running(3);
-    let set = provider.set_limit(rule.clone(), "ada").await;
-    set.expect("it is set");
+    ok!(provider.set_limit(rule.clone(), "ada"));
     let container = provider.container();
     let former = Schema::current(container.now()).with_limits();
     container.run(former.upsert()).await.expect("it is written");

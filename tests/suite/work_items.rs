@@ -17,6 +17,22 @@ pub(crate) fn start_of(instance: &str, orchestration: &str) -> WorkItem {
     }
 }
 
+/// Makes a start that of a child of `parent`.
+pub(crate) fn child_of(parent: &str, mut start: WorkItem) -> WorkItem {
+    if let WorkItem::StartOrchestration {
+        parent_instance,
+        parent_id,
+        parent_execution_id,
+        ..
+    } = &mut start
+    {
+        *parent_instance = Some(parent.to_owned());
+        *parent_id = Some(2);
+        *parent_execution_id = Some(1);
+    }
+    start
+}
+
 /// An activity without an input, in this session.
 pub(crate) fn activity_of(instance: &str, id: u64, session: Option<&str>) -> WorkItem {
     WorkItem::ActivityExecute {
@@ -28,6 +44,14 @@ pub(crate) fn activity_of(instance: &str, id: u64, session: Option<&str>) -> Wor
         session_id: session.map(str::to_owned),
         tag: None,
     }
+}
+
+/// Returns an activity with this name.
+pub(crate) fn activity_named(activity: &str, mut item: WorkItem) -> WorkItem {
+    if let WorkItem::ActivityExecute { name, .. } = &mut item {
+        activity.clone_into(name);
+    }
+    item
 }
 
 /// Returns a start or an activity with this input.
@@ -70,6 +94,33 @@ pub(crate) fn started(orchestration: &str, input: impl Into<String>) -> EventKin
         parent_execution_id: None,
         carry_forward_events: None,
         initial_custom_status: None,
+    }
+}
+
+/// The event of an activity `name` that is scheduled with an input.
+pub(crate) fn scheduled(name: &str, input: impl Into<String>) -> EventKind {
+    EventKind::ActivityScheduled {
+        name: name.to_owned(),
+        input: input.into(),
+        session_id: None,
+        tag: None,
+    }
+}
+
+/// The event of a child that is scheduled without an input.
+pub(crate) fn child_scheduled(name: &str, instance: &str) -> EventKind {
+    EventKind::SubOrchestrationScheduled {
+        name: name.to_owned(),
+        instance: instance.to_owned(),
+        input: String::new(),
+    }
+}
+
+/// The metadata of a turn that ends an execution.
+pub(crate) fn ending(status: &str) -> ExecutionMetadata {
+    ExecutionMetadata {
+        status: Some(status.to_owned()),
+        ..metadata_of("Wait")
     }
 }
 

@@ -144,10 +144,11 @@ async fn output(command: &str) -> Result<String, String> {
     Ok(token)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
+    #[cfg(unix)]
     #[tokio::test]
     async fn a_command_prints_the_token_or_its_failure_is_reported_without_its_output() {
         assert_eq!(output("echo abc.def").await.as_deref(), Ok("abc.def"));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Path, State};
 use cdb_provider::documents::Status;
-use cdb_provider::{Extent, Restart};
+use cdb_provider::{Restart, TreeScope};
 use serde::{Deserialize, Serialize};
 
 use super::api::{gone, parsed};
@@ -77,7 +77,7 @@ pub(super) async fn pause(
     Path(id): Path<String>,
 ) -> Answer {
     let provider = &dashboard.orchestrations()?.provider;
-    provider.pause(&id, Extent::Alone, OPERATOR).await?;
+    provider.pause(&id, TreeScope::Alone, OPERATOR).await?;
     Ok(done("the instance is paused; running activities go on"))
 }
 
@@ -86,7 +86,7 @@ pub(super) async fn resume(
     Path(id): Path<String>,
 ) -> Answer {
     let provider = &dashboard.orchestrations()?.provider;
-    provider.resume(&id, Extent::Alone).await?;
+    provider.resume(&id, TreeScope::Alone).await?;
     Ok(done("the instance is resumed"))
 }
 

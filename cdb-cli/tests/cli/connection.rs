@@ -10,7 +10,7 @@ use cdb_cli::{Cli, Exit};
 use cdb_emulator::{DataRole, Effect, Emulator, Fault, OperationKind};
 use cdb_provider::documents::Durable;
 
-use crate::harness::{Account, cdb, run};
+use crate::harness::{Account, cdb, ends, run};
 
 #[tokio::test]
 async fn an_account_that_does_not_answer_is_a_service_error() {
@@ -30,16 +30,12 @@ async fn a_missing_container_is_an_error_with_a_remedy() {
         &["queues"],
         &["messages", "list"],
     ] {
-        let run = account.cdb(command).await;
-        assert_eq!(run.exit, Exit::Service, "{run:?}");
+        let run = ends(Exit::Service, account.cdb(command)).await;
         run.complains("cdb policy apply --create");
     }
-    let run = cdb("queues --endpoint my-account").await;
-    assert_eq!(run.exit, Exit::Usage, "{run:?}");
-    assert!(
-        run.err.contains("`my-account` is not a URL") && run.err.contains("`https://account."),
-        "{run:?}"
-    );
+    let run = ends(Exit::Usage, cdb("queues --endpoint my-account")).await;
+    run.complains("`my-account` is not a URL");
+    run.complains("`https://account.");
 }
 
 /// A pipe that the reader has closed.
@@ -73,8 +69,7 @@ async fn an_unavailable_service_is_not_reported_as_unreachable() {
     let emulator = Emulator::builder().fault(unavailable).start().await;
     let emulator = emulator.expect("the emulator starts");
     let account = Account { emulator };
-    let run = account.cdb("queues --timeout 1").await;
-    assert_eq!(run.exit, Exit::Service, "{run:?}");
+    let run = ends(Exit::Service, account.cdb("queues --timeout 1")).await;
     assert!(
         run.err.contains("with a longer --timeout") && !run.err.contains("firewall"),
         "{run:?}"
@@ -88,8 +83,7 @@ async fn the_timeout_also_ends_the_opening_of_a_throttled_container() {
     let emulator = emulator.expect("the emulator starts");
     let account = Account { emulator };
     let begun = std::time::Instant::now();
-    let run = account.cdb("queues --timeout 1").await;
-    assert_eq!(run.exit, Exit::Service, "{run:?}");
+    let run = ends(Exit::Service, account.cdb("queues --timeout 1")).await;
     // By default a container is opened for 80 s.
     let taken = begun.elapsed();
     assert!(taken < Duration::from_secs(40), "{taken:?}: {run:?}");
@@ -248,8 +242,7 @@ async fn a_failed_token_command_is_reported_without_itself_and_its_output() {
     let command = "echo hunter2; echo hunter2 >&2; exit 1";
     for words in [&["queues"][..], &["queues", "--json"]] {
         let words = [words, &["--token-command", command]].concat();
-        let run = account.cdb(&words).await;
-        assert_eq!(run.exit, Exit::Service, "{run:?}");
+        let run = ends(Exit::Service, account.cdb(&words)).await;
         run.complains("COSMOS_TOKEN_COMMAND) returned no token: exit status: 1");
         run.complains("sign in again for a new token");
         assert!(!run.err.contains("hunter2"), "{run:?}");

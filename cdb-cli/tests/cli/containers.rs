@@ -6,7 +6,7 @@ use cdb_provider::documents::Durable;
 use duroxide::OrchestrationRegistry;
 use serde::{Deserialize, Serialize};
 
-use crate::harness::{Account, run};
+use crate::harness::{Account, ends, run};
 use crate::shop::{Order, Shop};
 
 #[derive(Document, Serialize, Deserialize)]
@@ -41,8 +41,7 @@ async fn a_program_chooses_one_of_its_containers() {
     assert_eq!(unknown.exit, Exit::Usage);
     unknown.complains("[possible values: ledger, shop, runs]");
     for command in ["model", "policy check", "policy print", "doctor", "export"] {
-        let run = run(&invoicing(), command, &[]).await;
-        assert_eq!(run.exit, Exit::Usage, "{run:?}");
+        let run = ends(Exit::Usage, run(&invoicing(), command, &[])).await;
         run.complains("choose one with --container (or COSMOS_CONTAINER): ledger, shop, runs");
     }
 }
@@ -53,10 +52,8 @@ async fn commands_about_orchestrations_take_the_container_that_holds_them() {
     let endpoint = account.emulator.endpoint();
     let hidden = ["--endpoint", &endpoint];
     let apply = "policy apply --create --container runs";
-    let applied = run(&invoicing(), apply, &hidden).await;
-    assert_eq!(applied.exit, Exit::Ok, "{applied:?}");
-    let listed = run(&invoicing(), "instances list", &hidden).await;
-    assert_eq!(listed.exit, Exit::Ok, "{listed:?}");
+    ends(Exit::Ok, run(&invoicing(), apply, &hidden)).await;
+    ends(Exit::Ok, run(&invoicing(), "instances list", &hidden)).await;
     let refused = run(&invoicing(), "instances list --container ledger", &hidden).await;
     assert_eq!(refused.exit, Exit::Usage);
     refused.complains("`Ledger` cannot hold orchestrations: its partition key is /account");
@@ -78,16 +75,14 @@ async fn options_of_the_connection_may_stand_before_the_subcommand() {
     }
     let endpoint = ["--json", "--endpoint", &endpoint];
     let check = [&endpoint[..], &["policy", "check"]].concat();
-    let checked = run(&Cli::<Durable>::new("duroxide"), &check, &[]).await;
-    assert_eq!(checked.exit, Exit::Ok, "{checked:?}");
+    ends(Exit::Ok, run(&Cli::<Durable>::new("duroxide"), &check, &[])).await;
     let between = ["policy", endpoint[1], endpoint[2], "check"];
     let checked = run(&Cli::<Durable>::new("duroxide"), &between, &[]).await;
     assert_eq!(checked.exit, Exit::Ok, "{checked:?}");
     let unknown = run(&invoicing(), "--nothing instances list", &[]).await;
     assert_eq!(unknown.exit, Exit::Usage);
     unknown.complains("'--nothing'");
-    let alone = run(&invoicing(), "--container ledger", &[]).await;
-    assert_eq!(alone.exit, Exit::Usage, "{alone:?}");
+    ends(Exit::Usage, run(&invoicing(), "--container ledger", &[])).await;
 }
 
 #[tokio::test]
@@ -103,11 +98,9 @@ async fn the_order_of_calls_does_not_decide_whose_settings_they_are() {
         &durable().container::<Shop>("shop").orchestrations(code()),
     ];
     for cli in commands {
-        let replayed = account.run(cli, "instances replay").await;
-        assert_eq!(replayed.exit, Exit::Ok, "{replayed:?}");
+        ends(Exit::Ok, account.run(cli, "instances replay")).await;
     }
-    let replayed = account.run(&after, "instances replay").await;
-    assert_eq!(replayed.exit, Exit::Ok, "{replayed:?}");
+    ends(Exit::Ok, account.run(&after, "instances replay")).await;
     let query = || Query::<Order>::across_partitions().filter(Order::STATUS.eq("open"));
     let shops = || Cli::<Shop>::new("east");
     for cli in [

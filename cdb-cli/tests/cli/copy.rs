@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::fixture::fill;
-use crate::harness::{Account, Run, cdb};
+use crate::harness::{Account, Run, cdb, ends};
 use crate::orchestration::start;
 
 pub(crate) async fn export(account: &Account, file: &Path, more: &[&str]) -> Run {
@@ -47,8 +47,7 @@ async fn add_foreign(container: &ContainerClient<Durable>) {
 
 #[tokio::test]
 async fn a_missing_file_is_reported_before_a_connection_is_needed() {
-    let run = cdb("import missing.jsonl").await;
-    assert_eq!(run.exit, Exit::Usage, "{run:?}");
+    let run = ends(Exit::Usage, cdb("import missing.jsonl")).await;
     run.complains("cannot read missing.jsonl");
 }
 
@@ -62,8 +61,7 @@ async fn a_container_is_the_same_after_export_import_and_export() {
     assert!(exported.out.starts_with("exported "), "{exported:?}");
     assert_eq!(exported.err, "", "the answer reports the only page");
     let other = Account::empty().await;
-    let imported = import(&other, &first, &["--create"]).await;
-    assert_eq!(imported.exit, Exit::Ok, "{imported:?}");
+    let imported = ends(Exit::Ok, import(&other, &first, &["--create"])).await;
     assert_eq!(imported.err, "", "the answer reports the only chunk");
     export(&other, &second, &[]).await;
     let documents = lines(&first);
@@ -99,8 +97,7 @@ async fn the_file_of_another_container_is_refused_before_a_container_is_created(
     let file = folder.path().join("lines");
     std::fs::write(&file, r#"{"id":"visit","clinic":"north"}"#).expect("a file");
     let account = Account::empty().await;
-    let refused = import(&account, &file, &["--create"]).await;
-    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    let refused = ends(Exit::Usage, import(&account, &file, &["--create"])).await;
     refused.complains(
         "no document of the first 1 line has the container's partition key, /instanceId",
     );
@@ -124,8 +121,7 @@ async fn an_interrupted_import_says_where_to_continue() {
     lines[2_200] = r#"{"id":"x","instanceId":["a"]}"#.to_owned();
     std::fs::write(&file, lines.join("\n")).expect("a file");
     let account = Account::start().await;
-    let failed = import(&account, &file, &[]).await;
-    assert_eq!(failed.exit, Exit::Usage, "{failed:?}");
+    let failed = ends(Exit::Usage, import(&account, &file, &[])).await;
     for text in [
         "continue with --skip 2000",
         "line 2201: the document `x` has an object or an array at /instanceId",
@@ -167,18 +163,15 @@ async fn an_error_of_an_import_names_the_file_and_the_line() {
     ] {
         let content = [format!("{sound}\n\r\n").as_bytes(), third, b"\n"].concat();
         std::fs::write(&file, content).expect("a file");
-        let failed = import(&account, &file, &[]).await;
-        assert_eq!(failed.exit, Exit::Usage, "{failed:?}");
+        let failed = ends(Exit::Usage, import(&account, &file, &[])).await;
         failed.complains(&format!("{}: {expected}", file.display()));
     }
     std::fs::write(&file, sound).expect("a file");
     let fault = Fault::once(Effect::error(400, 0)).on(OperationKind::Upsert);
     account.emulator.inject(fault);
-    let failed = import(&account, &file, &[]).await;
-    assert_eq!(failed.exit, Exit::Service, "{failed:?}");
+    let failed = ends(Exit::Service, import(&account, &file, &[])).await;
     failed.complains(&format!("{}: line 1: document `1`: ", file.display()));
-    let directory = import(&account, folder.path(), &[]).await;
-    assert_eq!(directory.exit, Exit::Usage, "{directory:?}");
+    let directory = ends(Exit::Usage, import(&account, folder.path(), &[])).await;
     directory.complains(&format!("cannot read {}: ", folder.path().display()));
 }
 
@@ -189,8 +182,7 @@ async fn a_byte_order_mark_is_not_part_of_the_first_document() {
     let file = folder.path().join("lines");
     std::fs::write(&file, "\u{feff}{\"id\":\"1\",\"instanceId\":\"a\"}\r\n").expect("a file");
     let account = Account::start().await;
-    let imported = import(&account, &file, &[]).await;
-    assert_eq!(imported.exit, Exit::Ok, "{imported:?}");
+    let imported = ends(Exit::Ok, import(&account, &file, &[])).await;
     assert!(
         imported.out.starts_with("imported 1 document "),
         "{imported:?}"
@@ -203,15 +195,13 @@ async fn skipping_more_lines_than_the_file_has_is_refused() {
     let file = folder.path().join("lines");
     std::fs::write(&file, "{\"id\":\"1\",\"instanceId\":\"a\"}\n").expect("a file");
     let account = Account::start().await;
-    let refused = import(&account, &file, &["--skip", "2"]).await;
-    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    let refused = ends(Exit::Usage, import(&account, &file, &["--skip", "2"])).await;
     refused.complains(&format!(
         "{} has 1 line, so --skip 2 skips all; give the number that the interrupted import reported",
         file.display()
     ));
     // The interrupted import has written all lines.
-    let complete = import(&account, &file, &["--skip", "1"]).await;
-    assert_eq!(complete.exit, Exit::Ok, "{complete:?}");
+    ends(Exit::Ok, import(&account, &file, &["--skip", "1"])).await;
 }
 
 /// The state of an export after one page, and half a line more.
@@ -285,8 +275,7 @@ async fn an_export_does_not_continue_in_another_container_or_file() {
     }
     state.write_progress(&state.progress);
     std::fs::write(state.file(), "{}\n").expect("a file");
-    let refused = state.export(&["--resume"]).await;
-    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    let refused = ends(Exit::Usage, state.export(&["--resume"])).await;
     refused.complains("has changed; delete both");
     assert_eq!(std::fs::read(state.file()).expect("a file"), b"{}\n");
 }
@@ -304,8 +293,7 @@ async fn a_new_export_removes_the_progress_of_an_older_one() {
         .account
         .emulator
         .inject(Fault::once(fault).on(OperationKind::Feed));
-    let failed = state.export(&[]).await;
-    assert_eq!(failed.exit, Exit::Service, "{failed:?}");
+    let failed = ends(Exit::Service, state.export(&[])).await;
     assert!(!state.progress_file().exists(), "{failed:?}");
 }
 
@@ -318,8 +306,7 @@ async fn an_export_continues_at_its_cursor() {
         Exit::Usage,
         "a file is not overwritten: {again:?}"
     );
-    let resumed = state.export(&["--resume"]).await;
-    assert_eq!(resumed.exit, Exit::Ok, "{resumed:?}");
+    ends(Exit::Ok, state.export(&["--resume"])).await;
     let text = std::fs::read_to_string(state.file()).expect("an export");
     assert_eq!(text, state.whole);
     let nothing = state.export(&["--resume"]).await;
@@ -333,11 +320,9 @@ async fn an_export_that_fails_before_its_first_page_leaves_no_file() {
     let account = Account::start().await;
     let fault = Fault::once(Effect::error(400, 0)).on(OperationKind::Feed);
     account.emulator.inject(fault);
-    let failed = export(&account, &file, &[]).await;
-    assert_eq!(failed.exit, Exit::Service, "{failed:?}");
+    ends(Exit::Service, export(&account, &file, &[])).await;
     assert!(!file.exists());
-    let exported = export(&account, &file, &[]).await;
-    assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
+    ends(Exit::Ok, export(&account, &file, &[])).await;
     let again = export(&account, &file, &[]).await;
     again.complains("exists: continue its export with --resume, name another file, or delete it");
     // It fails after its only page.
@@ -345,11 +330,9 @@ async fn an_export_that_fails_before_its_first_page_leaves_no_file() {
     let other = folder.path().join("other.jsonl");
     let fault = Fault::once(Effect::error(400, 0)).on(OperationKind::Feed);
     account.emulator.inject(fault.after(1));
-    let failed = export(&account, &other, &[]).await;
-    assert_eq!(failed.exit, Exit::Service, "{failed:?}");
+    let failed = ends(Exit::Service, export(&account, &other, &[])).await;
     failed.complains("; continue with --resume\n");
-    let resumed = export(&account, &other, &["--resume"]).await;
-    assert_eq!(resumed.exit, Exit::Ok, "{resumed:?}");
+    ends(Exit::Ok, export(&account, &other, &["--resume"])).await;
 }
 
 /// Returns the names of the files in a folder.
@@ -366,8 +349,7 @@ async fn a_wrong_id_is_reported_before_any_instance_is_exported() {
     let account = Account::start().await;
     fill(&account).await;
     let wrong = ["order-1", "lost", "order-3", "gone"].map(|id| ["--instance", id]);
-    let failed = export(&account, &file, &wrong.concat()).await;
-    assert_eq!(failed.exit, Exit::Finding, "{failed:?}");
+    let failed = ends(Exit::Finding, export(&account, &file, &wrong.concat())).await;
     failed.complains(
         "instance `lost` does not exist; instance `gone` does not exist; nothing was exported: correct or leave out these ids",
     );
@@ -377,11 +359,9 @@ async fn a_wrong_id_is_reported_before_any_instance_is_exported() {
         .await;
     assert_eq!(printed.out, "", "{printed:?}");
     let correct = ["order-1", "order-3"].map(|id| ["--instance", id]);
-    let exported = export(&account, &file, &correct.concat()).await;
-    assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
+    ends(Exit::Ok, export(&account, &file, &correct.concat())).await;
     assert_eq!(lines(&file).len(), 2);
-    let again = export(&account, &file, &correct.concat()).await;
-    assert_eq!(again.exit, Exit::Usage, "{again:?}");
+    let again = ends(Exit::Usage, export(&account, &file, &correct.concat())).await;
     again.complains("orders exists: name another file, or delete it\n");
 }
 
@@ -397,8 +377,7 @@ async fn an_interrupted_export_of_instances_leaves_no_file() {
     let fault = Fault::once(Effect::error(400, 0)).on(OperationKind::Query);
     account.emulator.inject(fault.after(3));
     let both = ["--instance", "order-1", "--instance", "order-3"];
-    let failed = export(&account, &file, &both).await;
-    assert_eq!(failed.exit, Exit::Service, "{failed:?}");
+    ends(Exit::Service, export(&account, &file, &both)).await;
     assert!(files(&folder).is_empty(), "{:?}", files(&folder));
     let exported = export(&account, &file, &both).await;
     assert_eq!(exported.out, "exported 2 documents\n", "{exported:?}");
@@ -412,8 +391,7 @@ async fn an_instance_that_is_named_twice_or_beside_its_parent_is_exported_once()
     let account = Account::start().await;
     fill(&account).await;
     let ids = ["order-2::sub::4", "order-2", "order-2"].map(|id| ["--instance", id]);
-    let exported = export(&account, &file, &ids.concat()).await;
-    assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
+    ends(Exit::Ok, export(&account, &file, &ids.concat())).await;
     let exported = lines(&file);
     let mut once = exported.clone();
     once.dedup();
@@ -428,8 +406,7 @@ async fn an_instance_that_is_named_twice_or_beside_its_parent_is_exported_once()
 async fn an_export_of_an_instance_removes_the_progress_of_an_older_one() {
     let state = Interrupted::start().await;
     std::fs::remove_file(state.file()).expect("it is there");
-    let exported = state.export(&["--instance", "order-2"]).await;
-    assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
+    ends(Exit::Ok, state.export(&["--instance", "order-2"])).await;
     let whole = std::fs::read(state.file()).expect("an export");
     let resumed = state.export(&["--resume"]).await;
     resumed.complains("there is no interrupted export");
@@ -459,8 +436,7 @@ async fn an_exported_instance_continues_on_another_account() {
         }
     }
     runtime.shutdown(None).await;
-    let exported = export(&account, &file, &["--instance", "family"]).await;
-    assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
+    ends(Exit::Ok, export(&account, &file, &["--instance", "family"])).await;
     let exported = lines(&file);
     assert!(
         exported.iter().any(|line| line.contains("\"Child\"")),

@@ -10,15 +10,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::fixture::{at, fill, instance, members};
-use crate::harness::{Account, cdb};
+use crate::fixture::{at, fill, full, instance, members};
+use crate::harness::{Account, cdb, ends};
 use crate::shop::{Payment, Shop};
 
 #[tokio::test]
 async fn a_healthy_container_has_no_findings() {
     let account = Account::start().await;
-    let run = account.cdb("doctor").await;
-    assert_eq!(run.exit, Exit::Ok, "{run:?}");
+    let run = ends(Exit::Ok, account.cdb("doctor")).await;
     run.is("doctor-healthy");
 }
 
@@ -40,8 +39,7 @@ async fn each_finding_has_a_remedy() {
         .await
         .expect("it is stuck");
     remove_indexes(&account, Durable::definition().indexing_policy, "/status/?").await;
-    let run = account.cdb("doctor").await;
-    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    let run = ends(Exit::Finding, account.cdb("doctor")).await;
     run.is("doctor");
 }
 
@@ -50,11 +48,7 @@ async fn each_finding_has_a_remedy() {
 async fn messages_that_an_instance_does_not_take_yet_are_no_problem_of_the_runtimes() {
     let account = Account::start().await;
     let container = account.container::<Durable>().await;
-    let full = Instance {
-        untaken_events: Some(64),
-        ..instance("full", "Inbox", Status::Running, 0)
-    };
-    container.run(full.create()).await.expect("it is stored");
+    ok!(container.run(full("full").create()));
     let event = |instance: &str| WorkItem::QueueMessage {
         instance: instance.to_owned(),
         name: "Letters".to_owned(),
@@ -63,8 +57,7 @@ async fn messages_that_an_instance_does_not_take_yet_are_no_problem_of_the_runti
     let due = |instance| OrchestratorItem::new(&event(instance), "letter".to_owned(), at(0), at(0));
     let letter = due("full").expect("a message");
     container.run(letter.create()).await.expect("it is stored");
-    let run = account.cdb("doctor").await;
-    assert_eq!(run.exit, Exit::Ok, "{run:?}");
+    let run = ends(Exit::Ok, account.cdb("doctor")).await;
     run.prints("apart from messages that 1 instance cannot or will not take yet");
     let listed = account.cdb("instances list").await;
     assert!(!listed.out.contains("waits for a runtime"), "{listed:?}");
@@ -79,12 +72,9 @@ async fn messages_that_an_instance_does_not_take_yet_are_no_problem_of_the_runti
 #[tokio::test]
 async fn a_missing_container_and_a_missing_server_are_different_findings() {
     let account = Account::empty().await;
-    let run = account.cdb("doctor").await;
-    assert_eq!(run.exit, Exit::Finding, "{run:?}");
-    assert!(
-        run.out.contains("PROBLEM  container") && run.out.contains("cdb policy apply --create"),
-        "{run:?}"
-    );
+    let run = ends(Exit::Finding, account.cdb("doctor")).await;
+    run.prints("PROBLEM container");
+    run.prints("cdb policy apply --create");
     assert!(!run.out.contains("bootstrap"), "one remedy: {run:?}");
     let endpoint = account.emulator.endpoint();
     account.emulator.stop().await;
@@ -120,8 +110,7 @@ enum Parcels {
 async fn indexes_of_types_that_the_command_does_not_know_are_no_finding() {
     let account = Account::empty().await;
     let container = account.container::<Parcels>().await;
-    let run = account.cdb("doctor").await;
-    assert_eq!(run.exit, Exit::Ok, "{run:?}");
+    let run = ends(Exit::Ok, account.cdb("doctor")).await;
     let unknown =
         "2 index settings of paths that this command does not know: /carrier/?, excluded /note/*";
     run.prints(&format!("ok       policy       the policy has {unknown}\n"));
@@ -129,8 +118,7 @@ async fn indexes_of_types_that_the_command_does_not_know_are_no_finding() {
         "→ if a program stores document types of its own here, use the command of that program",
     );
     for command in ["policy diff", "policy check"] {
-        let run = account.cdb(command).await;
-        assert_eq!(run.exit, Exit::Ok, "{run:?}");
+        let run = ends(Exit::Ok, account.cdb(command)).await;
         run.prints("matches Durable");
         run.complains("use the command of that program");
     }
@@ -145,19 +133,16 @@ async fn indexes_of_types_that_the_command_does_not_know_are_no_finding() {
         note: None,
     };
     container.run(parcel.create()).await.expect("it is stored");
-    let run = account.cdb("doctor").await;
-    assert_eq!(run.exit, Exit::Ok, "{run:?}");
+    let run = ends(Exit::Ok, account.cdb("doctor")).await;
     run.prints("excluded /note/*; the container holds documents of the types `parcel`");
     let own = account
         .run(&Cli::<Parcels>::new("duroxide"), "doctor")
         .await;
     own.prints("matches Parcels");
     remove_indexes(&account, Parcels::definition().indexing_policy, "/status/?").await;
-    let run = account.cdb("doctor").await;
-    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    let run = ends(Exit::Finding, account.cdb("doctor")).await;
     run.prints("PROBLEM  policy       `/status/?` is not indexed");
-    let run = account.cdb("policy check").await;
-    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    ends(Exit::Finding, account.cdb("policy check")).await;
 }
 
 /// Replaces the policy of the container by one without the index of a path.
@@ -166,23 +151,16 @@ async fn remove_indexes(account: &Account, mut policy: IndexingPolicy, path: &st
         .included_paths
         .retain(|included| included.path != path);
     let change = ContainerChange::default().with_indexing_policy(policy);
-    let changed = account
-        .database()
-        .change_container("duroxide", &change)
-        .await;
-    changed.expect("it is taken");
+    ok!(account.database().change_container("duroxide", &change));
 }
 
 #[tokio::test]
 async fn a_container_of_another_kind_is_named_as_such() {
     let account = Account::empty().await;
     let shop = account.container::<Shop>().await;
-    shop.run(Payment::example().create())
-        .await
-        .expect("it is stored");
+    ok!(shop.run(Payment::example().create()));
     for command in ["instances list", "queues", "members", "messages list"] {
-        let run = account.cdb(command).await;
-        assert_eq!(run.exit, Exit::Usage, "{run:?}");
+        let run = ends(Exit::Usage, account.cdb(command)).await;
         run.complains("container `duroxide` holds no orchestrations: its partition key is /customer, theirs is /instanceId");
         run.complains("documents of the types payment");
         run.complains("--container");
@@ -193,8 +171,7 @@ async fn a_container_of_another_kind_is_named_as_such() {
 async fn a_wrong_partition_key_is_a_problem_with_a_remedy() {
     let account = Account::empty().await;
     account.container::<Shop>().await;
-    let run = account.cdb("doctor").await;
-    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    let run = ends(Exit::Finding, account.cdb("doctor")).await;
     run.prints("PROBLEM  container");
     run.prints("/instanceId");
     run.prints("create a new container");

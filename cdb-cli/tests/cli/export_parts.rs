@@ -9,32 +9,28 @@ use cdb_emulator::{Effect, Fault, OperationKind};
 
 use crate::copy::{Interrupted, export, files, import};
 use crate::fixture::fill;
-use crate::harness::Account;
+use crate::harness::{Account, ends};
 
 #[tokio::test]
 async fn part_of_an_export_is_not_imported_as_the_whole() {
     let state = Interrupted::start().await;
     let other = Account::start().await;
     // Of an earlier version.
-    let refused = import(&other, &state.file(), &[]).await;
-    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    let refused = ends(Exit::Usage, import(&other, &state.file(), &[])).await;
     refused.complains("--resume");
     std::fs::rename(state.file(), state.folder.path().join("lines.part")).expect("it is there");
     std::fs::remove_file(state.progress_file()).expect("it is there");
     // Also without the progress.
     for name in ["lines", "lines.part"] {
         let file = state.folder.path().join(name);
-        let refused = import(&other, &file, &[]).await;
-        assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+        let refused = ends(Exit::Usage, import(&other, &file, &[])).await;
         refused.complains("lines.part is part of an export that was interrupted: complete it with");
         refused.complains("lines.part --partial`");
     }
     state.write_progress(&state.progress);
-    let resumed = state.export(&["--resume"]).await;
-    assert_eq!(resumed.exit, Exit::Ok, "{resumed:?}");
+    ends(Exit::Ok, state.export(&["--resume"])).await;
     assert_eq!(files(&state.folder), ["lines"]);
-    let imported = import(&other, &state.file(), &[]).await;
-    assert_eq!(imported.exit, Exit::Ok, "{imported:?}");
+    ends(Exit::Ok, import(&other, &state.file(), &[])).await;
 }
 
 #[tokio::test]
@@ -45,13 +41,11 @@ async fn part_of_an_export_is_imported_on_request() {
     fill(&account).await;
     let fault = Fault::once(Effect::error(400, 0)).on(OperationKind::Feed);
     account.emulator.inject(fault.after(1));
-    let failed = export(&account, &file, &[]).await;
-    assert_eq!(failed.exit, Exit::Service, "{failed:?}");
+    ends(Exit::Service, export(&account, &file, &[])).await;
     assert!(!file.exists());
     let part = folder.path().join("all.jsonl.part");
     let other = Account::start().await;
-    let imported = import(&other, &part, &["--partial"]).await;
-    assert_eq!(imported.exit, Exit::Ok, "{imported:?}");
+    ends(Exit::Ok, import(&other, &part, &["--partial"])).await;
 }
 
 #[cfg(unix)]

@@ -16,6 +16,7 @@ use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
 
 use crate::harness::Account;
+use crate::work_items::{self, event_of};
 
 /// Returns the time `seconds` after 2026-01-01 00:00:00 UTC.
 pub(crate) fn at(seconds: u64) -> Timestamp {
@@ -33,6 +34,14 @@ pub(crate) fn instance(id: &str, name: &str, status: Status, seconds: u64) -> In
         started_at: Some(at(seconds)),
         completed_at: ended.then(|| at(seconds + 5)),
         ..Instance::pending(id, at(seconds))
+    }
+}
+
+/// Returns a running instance with as many events as it may have that it does not take.
+pub(crate) fn full(id: &str) -> Instance {
+    Instance {
+        untaken_events: Some(64),
+        ..instance(id, "Inbox", Status::Running, 0)
     }
 }
 
@@ -63,16 +72,7 @@ fn event(id: u64, source: Option<u64>, second: u64, kind: EventKind) -> Event {
 
 /// Returns the first event of an order.
 pub(crate) fn started(instance: &str) -> Event {
-    let started = EventKind::OrchestrationStarted {
-        name: "Order".to_owned(),
-        version: "1.0.0".to_owned(),
-        input: "{\"cents\":990}".to_owned(),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        carry_forward_events: None,
-        initial_custom_status: None,
-    };
+    let started = work_items::started("Order", "{\"cents\":990}");
     Event {
         instance_id: instance.to_owned(),
         ..event(1, None, 60, started)
@@ -81,12 +81,7 @@ pub(crate) fn started(instance: &str) -> Event {
 
 fn history() -> [Vec<Event>; 2] {
     let text = |text: &str| text.to_owned();
-    let activity = |name: &str| EventKind::ActivityScheduled {
-        name: text(name),
-        input: text("990"),
-        session_id: None,
-        tag: None,
-    };
+    let activity = |name: &str| work_items::scheduled(name, "990");
     let child = EventKind::SubOrchestrationScheduled {
         name: text("Ship"),
         instance: text("order-2::sub::4"),
@@ -176,11 +171,7 @@ async fn opened(account: &Account) -> ContainerClient<Durable> {
 }
 
 async fn queue(container: &ContainerClient<Durable>) {
-    let raised = WorkItem::ExternalRaised {
-        instance: "order-2".to_owned(),
-        name: "Approved".to_owned(),
-        data: "yes".to_owned(),
-    };
+    let raised = event_of("order-2", "Approved", "yes");
     let message =
         OrchestratorItem::new(&raised, "raised-1".to_owned(), at(70), at(70)).expect("a message");
     container.run(message.create()).await.expect("it is stored");
@@ -200,10 +191,7 @@ async fn queue(container: &ContainerClient<Durable>) {
         attempt_count: 7,
         ..activity
     };
-    container
-        .run(activity.create())
-        .await
-        .expect("it is stored");
+    ok!(container.run(activity.create()));
     let start = WorkItem::StartOrchestration {
         instance: "order-2::sub::4".to_owned(),
         orchestration: "Ship".to_owned(),
@@ -232,11 +220,7 @@ async fn queue(container: &ContainerClient<Durable>) {
 
 /// Stores a dead letter of `order-3`.
 pub(crate) async fn dead_intent(container: &ContainerClient<Durable>) {
-    let raised = WorkItem::ExternalRaised {
-        instance: "stock".to_owned(),
-        name: "Released".to_owned(),
-        data: "7".to_owned(),
-    };
+    let raised = event_of("stock", "Released", "7");
     let item = IntentItem {
         queue: IntentQueue::Orchestrator,
         work_item: serde_json::to_string(&raised).expect("JSON").into(),
@@ -278,6 +262,5 @@ pub(crate) async fn remove_status_index(account: &Account) {
         .retain(|path| path.path != "/status/?");
     let change = ContainerChange::default().with_indexing_policy(policy);
     let database = account.database();
-    let changed = database.change_container("duroxide", &change).await;
-    changed.expect("it is taken");
+    ok!(database.change_container("duroxide", &change));
 }

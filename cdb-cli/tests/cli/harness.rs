@@ -11,6 +11,16 @@ use cdb_provider::documents::Durable;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::RuntimeOptions;
 
+/// The value of a call that succeeds.
+macro_rules! ok {
+    ($call:expr) => {
+        match $call.await {
+            Ok(value) => value,
+            Err(error) => panic!("{}: {error:?}", stringify!($call)),
+        }
+    };
+}
+
 /// The output and exit code of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -70,6 +80,13 @@ pub(crate) async fn run(
         err: String::from_utf8(err).expect("UTF-8"),
         exit,
     }
+}
+
+/// Runs a command, which ends with this exit code.
+pub(crate) async fn ends(exit: Exit, run: impl Future<Output = Run>) -> Run {
+    let run = run.await;
+    assert_eq!(run.exit, exit, "{run:?}");
+    run
 }
 
 impl Run {

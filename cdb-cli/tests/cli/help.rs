@@ -2,7 +2,7 @@
 
 use cdb_cli::Exit;
 
-use crate::harness::{cdb, snapshot};
+use crate::harness::{cdb, ends, snapshot};
 
 pub(crate) const COMMANDS: &[&str] = &[
     "",
@@ -58,8 +58,7 @@ async fn every_command_has_a_help_text() {
     for command in COMMANDS {
         let mut arguments: Vec<&str> = command.split_whitespace().collect();
         arguments.push("--help");
-        let run = cdb(&arguments).await;
-        assert_eq!(run.exit, Exit::Ok, "{run:?}");
+        let run = ends(Exit::Ok, cdb(&arguments)).await;
         let name = arguments[..arguments.len() - 1].join("-");
         let name = if name.is_empty() { "cdb" } else { &name };
         snapshot(&format!("help/{name}"), &run.shown());

@@ -9,30 +9,25 @@ use duroxide::{AppErrorKind, Client, ErrorDetails, Event, EventKind};
 use serde_json::Value;
 
 use crate::fixture::{at, fill, instance};
-use crate::harness::{Account, Run};
+use crate::harness::{Account, Run, ends};
 use crate::shop::Shop;
 
 #[tokio::test]
 async fn instances_are_shown_as_list_detail_history_and_tree() {
     let account = Account::start().await;
     fill(&account).await;
-    account.cdb("instances list").await.is("instances-list");
-    account
-        .cdb("instances list --json --status failed")
-        .await
-        .is("instances-list-json");
-    account
-        .cdb("instances show order-2")
-        .await
-        .is("instances-show");
-    account
-        .cdb("instances history order-2")
-        .await
-        .is("instances-history");
-    account
-        .cdb("instances tree order-2")
-        .await
-        .is("instances-tree");
+    for (command, snapshot) in [
+        ("instances list", "instances-list"),
+        (
+            "instances list --json --status failed",
+            "instances-list-json",
+        ),
+        ("instances show order-2", "instances-show"),
+        ("instances history order-2", "instances-history"),
+        ("instances tree order-2", "instances-tree"),
+    ] {
+        account.cdb(command).await.is(snapshot);
+    }
 }
 
 #[tokio::test]
@@ -53,8 +48,7 @@ async fn an_instance_with_a_damaged_history_does_not_fail_the_list() {
     container.run(segment.create()).await.expect("a segment");
     let history = account.cdb("instances history damaged").await;
     assert_ne!(history.exit, Exit::Ok, "{history:?}");
-    let list = account.cdb("instances list").await;
-    assert_eq!(list.exit, Exit::Ok, "{list:?}");
+    let list = ends(Exit::Ok, account.cdb("instances list")).await;
     list.prints("  damaged");
     let waits = |run: &Run| {
         let line = run.out.lines().find(|line| line.ends_with("  order-2"));
@@ -123,8 +117,7 @@ async fn pages_have_no_gaps_and_no_duplicates() {
             .into_iter()
             .chain(more)
             .collect();
-        let run = account.cdb(&arguments).await;
-        assert_eq!(run.exit, Exit::Ok, "{run:?}");
+        let run = ends(Exit::Ok, account.cdb(&arguments)).await;
         let page: Value = serde_json::from_str(&run.out).expect("JSON");
         let rows = page["instances"].as_array().expect("instances");
         seen.extend(rows.iter().map(|row| row["id"].to_string()));
@@ -172,8 +165,7 @@ async fn attributes_sort_a_list_if_an_index_of_the_container_serves_the_sort() {
         let run = sorted(order).await;
         assert_eq!(ids(&run), expected, "{run:?}");
     }
-    let refused = sorted("customer,-total").await;
-    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    let refused = ends(Exit::Usage, sorted("customer,-total")).await;
     let index = r#"[{"path":"/attributes/customer","order":"ascending"},{"path":"/attributes/total","order":"descending"}]"#;
     refused.complains(index);
 
@@ -181,11 +173,7 @@ async fn attributes_sort_a_list_if_an_index_of_the_container_serves_the_sort() {
     let index = serde_json::from_str(index).expect("an index");
     definition.indexing_policy.composite_indexes.push(index);
     let change = ContainerChange::default().with_indexing_policy(definition.indexing_policy);
-    account
-        .database()
-        .change_container("duroxide", &change)
-        .await
-        .expect("the index is added");
+    ok!(account.database().change_container("duroxide", &change));
     for (order, expected) in [
         (
             "customer,-total",
@@ -199,8 +187,7 @@ async fn attributes_sort_a_list_if_an_index_of_the_container_serves_the_sort() {
         let run = sorted(order).await;
         assert_eq!(ids(&run), expected, "{run:?}");
     }
-    let other = sorted("total,customer").await;
-    assert_eq!(other.exit, Exit::Usage, "{other:?}");
+    ends(Exit::Usage, sorted("total,customer")).await;
     let unnamed = sorted("total,").await;
     let text = "is not the name of an attribute";
     unnamed.complains(text);
@@ -241,10 +228,8 @@ async fn delete_and_prune_change_nothing_without_yes() {
         .cdb("instances delete order-1 --yes")
         .await
         .is("instances-delete");
-    let left = account
-        .cdb("instances delete --ended-before 1h --yes")
-        .await;
-    assert_eq!(left.exit, Exit::Ok, "{left:?}");
+    let command = "instances delete --ended-before 1h --yes";
+    ends(Exit::Ok, account.cdb(command)).await;
     let listed = account.cdb("instances list").await;
     assert!(
         !listed.out.contains("order-1") && !listed.out.contains("order-3"),
@@ -260,8 +245,7 @@ async fn delete_and_prune_change_nothing_without_yes() {
 async fn a_running_instance_is_deleted_with_force_only() {
     let account = Account::start().await;
     fill(&account).await;
-    let refused = account.cdb("instances delete order-2 --yes").await;
-    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    let refused = ends(Exit::Usage, account.cdb("instances delete order-2 --yes")).await;
     refused.complains("cancel it first, or delete it with --force");
     let forced = account.cdb("instances delete order-2 --yes --force").await;
     assert_eq!(forced.exit, Exit::Ok, "{forced:?}");
@@ -352,10 +336,8 @@ async fn an_unfetched_start_is_reported_as_queued() {
     let account = Account::start().await;
     let store = account.store(&CosmosDBProviderConfig::default()).await;
     let client = Client::new(store);
-    let started = client.start_orchestration("soon", "Order", "").await;
-    started.expect("it is queued");
-    let run = account.cdb("instances show soon").await;
-    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    ok!(client.start_orchestration("soon", "Order", ""));
+    let run = ends(Exit::Finding, account.cdb("instances show soon")).await;
     let text = "instance `soon` does not exist yet: StartOrchestration Order is queued, and no runtime has fetched";
     run.complains(text);
 }
@@ -379,10 +361,7 @@ async fn the_five_newest_earlier_executions_are_listed() {
             completed_at: Some(at(execution_id + 1)),
             rewound: None,
         };
-        container
-            .run(execution.create())
-            .await
-            .expect("an execution");
+        ok!(container.run(execution.create()));
     }
     let run = account.cdb("instances show again").await;
     let listed: Vec<&str> = run
@@ -394,8 +373,7 @@ async fn the_five_newest_earlier_executions_are_listed() {
     assert_eq!(listed, ["11", "10", "9", "8", "7"], "{run:?}");
     run.prints("and 6 earlier executions");
     let beyond = "instances history again --execution 13";
-    let run = account.cdb(beyond).await;
-    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    let run = ends(Exit::Finding, account.cdb(beyond)).await;
     run.complains("its newest execution is 12");
 }
 
@@ -436,10 +414,7 @@ async fn a_history_shows_child_ids_and_error_messages() {
         event(3, Some(1), failed),
     ];
     let segment = HistorySegment::pack("parent", 1, &events).expect("it packs");
-    container
-        .run(segment.expect("events").create())
-        .await
-        .expect("a segment");
+    ok!(container.run(segment.expect("events").create()));
     let run = account.cdb("instances history parent").await;
     for said in [
         "instance: parent::sub::1, input: parcel",

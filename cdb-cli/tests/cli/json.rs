@@ -1,4 +1,4 @@
-//! The members of every JSON answer. `docs/cli.md` includes the snapshot, because scripts depend on
+//! The members of every JSON answer. The README of this crate links the snapshot, because scripts depend on
 //! it.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -13,7 +13,7 @@ use cdb_provider::documents::{
 use duroxide::providers::WorkItem;
 
 use crate::fixture::fill;
-use crate::harness::Account;
+use crate::harness::{Account, ends};
 
 #[tokio::test]
 async fn limits_are_set_listed_and_removed() {
@@ -42,8 +42,7 @@ async fn limits_are_set_listed_and_removed() {
         .cdb("limits remove --by ada tenant=*")
         .await
         .prints("removed the limit of `tenant=*`");
-    let unknown = account.cdb("limits remove tenant=*").await;
-    assert_eq!(unknown.exit, Exit::Finding, "{unknown:?}");
+    let unknown = ends(Exit::Finding, account.cdb("limits remove tenant=*")).await;
     assert!(!unknown.err.contains("remove_limit"), "{unknown:?}");
     unknown.complains("the container has limits of `activity=CallBank`, `*`");
 }
@@ -75,8 +74,7 @@ async fn a_dry_run_is_refused_where_the_change_would_be() {
     let one_more = account.cdb("limits set * --running 1 --dry-run").await;
     one_more.complains("a container has at most");
     assert_eq!(one_more.exit, Exit::Usage, "{one_more:?}");
-    let one_more = account.cdb("limits set * --running 1").await;
-    assert_eq!(one_more.exit, Exit::Usage, "{one_more:?}");
+    ends(Exit::Usage, account.cdb("limits set * --running 1")).await;
     let replaced = account.cdb("limits set tenant=1 --running 2 --dry-run");
     assert_eq!(replaced.await.exit, Exit::Ok);
 }
@@ -86,10 +84,8 @@ async fn a_limit_is_set_before_the_first_runtime_opens_the_container() {
     let account = Account::empty().await;
     account.cdb("policy apply --create").await.prints("created");
     let set = "limits set --by ada * --running 3";
-    let planned = account.cdb(format!("{set} --dry-run").as_str()).await;
-    assert_eq!(planned.exit, Exit::Ok, "{planned:?}");
-    let set = account.cdb(set).await;
-    assert_eq!(set.exit, Exit::Ok, "{set:?}");
+    ends(Exit::Ok, account.cdb(format!("{set} --dry-run").as_str())).await;
+    ends(Exit::Ok, account.cdb(set)).await;
     let store = account.store(&CosmosDBProviderConfig::default()).await;
     let limits = store.limits().await.expect("the limits");
     assert_eq!(limits.expect("some").rules[0].running, Some(3));
@@ -212,8 +208,7 @@ async fn an_old_pause_is_named_with_its_operator_and_is_no_problem() {
     waiting(&container, Duration::from_secs(3600 * 24 * 5)).await;
     let queues = account.cdb("queues").await;
     queues.prints("tenant=ada  0        1        paused  5 d");
-    let doctor = account.cdb("doctor").await;
-    assert_eq!(doctor.exit, Exit::Ok, "{doctor:?}");
+    let doctor = ends(Exit::Ok, account.cdb("doctor")).await;
     doctor
         .prints("no work has been due for longer than a minute, apart from what waits for limits");
     doctor.prints("ok       limits       `tenant=ada` is paused; waiting activities: 1, the oldest due for 5 d; the last change of the limits: set the limit of `tenant=*` by ada");

@@ -6,11 +6,11 @@ use cdb_cli::Exit;
 use cdb_client::ContainerClient;
 use cdb_model::Document as _;
 use cdb_provider::documents::{Durable, HistorySegment, Instance, Status, WorkerItem};
-use duroxide::providers::WorkItem;
 use duroxide::{Event, EventKind};
 
 use crate::fixture::{fill, instance, started};
-use crate::harness::Account;
+use crate::harness::{Account, ends};
+use crate::work_items::{activity_named, activity_of, scheduled};
 
 #[tokio::test]
 async fn a_change_of_a_limit_is_shown_with_what_it_drops() {
@@ -38,10 +38,8 @@ async fn a_change_of_a_limit_is_shown_with_what_it_drops() {
 #[tokio::test]
 async fn a_name_that_is_nearly_known_is_asked_about() {
     let account = Account::start().await;
-    let set = account
-        .cdb("limits set --by ada activty=CallBank --running 10")
-        .await;
-    assert_eq!(set.exit, Exit::Ok, "{set:?}");
+    let command = "limits set --by ada activty=CallBank --running 10";
+    let set = ends(Exit::Ok, account.cdb(command)).await;
     set.complains("`activty` is taken as a label or search attribute; did you mean `activity`?");
 }
 
@@ -49,8 +47,7 @@ async fn a_name_that_is_nearly_known_is_asked_about() {
 async fn a_missing_container_is_named() {
     let account = Account::empty().await;
     for command in ["limits list", "instances list"] {
-        let run = account.cdb(command).await;
-        assert_eq!(run.exit, Exit::Service, "{run:?}");
+        let run = ends(Exit::Service, account.cdb(command)).await;
         run.complains("container `duroxide` of database `duroxide` does not exist; ");
     }
 }
@@ -82,24 +79,11 @@ async fn begun(container: &ContainerClient<Durable>, id: &str, kinds: Vec<EventK
 async fn a_list_names_the_limit_that_activities_wait_for() {
     let account = Account::start().await;
     let container = account.container::<Durable>().await;
-    let calls = (0..5).map(|_| EventKind::ActivityScheduled {
-        name: "CallBank".to_owned(),
-        input: String::new(),
-        session_id: None,
-        tag: None,
-    });
+    let calls = (0..5).map(|_| scheduled("CallBank", ""));
     begun(&container, "calls", calls.collect()).await;
     for id in 2..7 {
-        let call = WorkItem::ActivityExecute {
-            instance: "calls".to_owned(),
-            execution_id: 1,
-            id,
-            name: "CallBank".to_owned(),
-            input: String::new(),
-            session_id: None,
-            tag: None,
-        };
         let due = container.now() - Duration::from_secs(3600);
+        let call = activity_named("CallBank", activity_of("calls", id, None));
         let item = WorkerItem::new(&call, due)
             .expect("JSON")
             .expect("an activity");
@@ -136,8 +120,7 @@ async fn an_event_of_the_wrong_kind_is_not_lost_without_a_word() {
     let shown = account.cdb("instances show takes").await;
     shown.prints("waits for: queue orders, since");
     account.cdb("instances list").await.prints("queue orders ");
-    let refused = account.cdb("instances raise takes orders 1").await;
-    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+    let refused = ends(Exit::Usage, account.cdb("instances raise takes orders 1")).await;
     refused.complains("instance `takes` waits for the queue `orders`, and duroxide would drop an event that is raised; use --queue");
     let queued = account.cdb("instances raise takes orders 1 --queue").await;
     assert_eq!((queued.exit, &*queued.err), (Exit::Ok, ""), "{queued:?}");

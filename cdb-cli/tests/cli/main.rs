@@ -3,6 +3,9 @@
 //!
 //! `UPDATE_EXPECT=1 cargo test -p cdb-cli` updates the snapshots.
 
+#[macro_use]
+mod harness;
+
 mod account;
 mod connection;
 mod containers;
@@ -14,7 +17,6 @@ mod documentation;
 mod emulator;
 mod export_parts;
 mod fixture;
-mod harness;
 mod help;
 mod instances;
 mod json;
@@ -39,3 +41,6 @@ mod several;
 mod shop;
 mod unbegun;
 mod waiting_messages;
+#[path = "../../../tests/suite/work_items.rs"]
+#[expect(dead_code, reason = "these tests need a part of it")]
+mod work_items;

@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::fixture::{at, dead_intent, fill};
-use crate::harness::{Account, Run};
+use crate::harness::{Account, Run, ends};
 use crate::shop::Shop;
 
 /// A container with orchestrations and messages, a type that the built-in command does not know.
@@ -71,8 +71,7 @@ where
     MessageDocument<C>: MemberOf<C>,
 {
     for number in 1..=count {
-        let stored = container.run(dead::<C>(number).create()).await;
-        stored.expect("it is stored");
+        ok!(container.run(dead::<C>(number).create()));
     }
 }
 
@@ -153,8 +152,7 @@ async fn a_filter_selects_messages_by_state_and_source() {
         ("--source partitions", &all[1..4]),
         ("--source partitions --state retrying", &[]),
     ] {
-        let run = account.cdb(&*format!("messages list {filter}")).await;
-        assert_eq!(run.exit, Exit::Ok, "{run:?}");
+        let run = ends(Exit::Ok, account.cdb(&*format!("messages list {filter}"))).await;
         assert_eq!(names(&run), expected, "{filter}");
     }
 }
@@ -171,8 +169,7 @@ async fn pages_of_all_lists_have_no_gaps_and_no_duplicates() {
                 .into_iter()
                 .chain(more)
                 .collect();
-            let run = account.cdb(&arguments).await;
-            assert_eq!(run.exit, Exit::Ok, "{run:?}");
+            let run = ends(Exit::Ok, account.cdb(&arguments)).await;
             let page: Value = serde_json::from_str(&run.out).expect("JSON");
             let rows = page["messages"].as_array().expect("messages");
             seen.extend(
@@ -278,15 +275,13 @@ async fn only_dead_messages_are_redriven_and_discarded() {
         for action in ["redrive", "discard"] {
             for confirmation in ["--yes", "--dry-run"] {
                 let command = format!("messages {action} {name} {confirmation}");
-                let run = account.cdb(&*command).await;
-                assert_eq!(run.exit, Exit::Finding, "{run:?}");
+                let run = ends(Exit::Finding, account.cdb(&*command)).await;
                 run.complains(says);
             }
         }
     }
     let both = format!("messages discard {retried} intent-turn-1@order-3 --yes");
-    let run = account.cdb(&*both).await;
-    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    let run = ends(Exit::Finding, account.cdb(&*both)).await;
     run.prints(&format!("discarded 1 message\n{says}"));
     let left = account.cdb("messages list --source instances").await;
     assert_eq!(names(&left), [retried], "{left:?}");
@@ -307,21 +302,17 @@ async fn a_repeated_run_does_what_is_left_and_reports_what_is_gone() {
             let command: Vec<&str> = command.chain([confirmation]).collect();
             account.cdb(&command).await
         };
-        let interrupted = run(&[first], "--yes").await;
-        assert_eq!(interrupted.exit, Exit::Ok, "{interrupted:?}");
-        let planned = run(&[first, second, second], "--dry-run").await;
-        assert_eq!(planned.exit, Exit::Finding, "{planned:?}");
+        ends(Exit::Ok, run(&[first], "--yes")).await;
+        let planned = ends(Exit::Finding, run(&[first, second, second], "--dry-run")).await;
         planned.prints(&format!("would {action} 1 message\n"));
         planned.prints(&format!(
             "\nnot found: `{first}`; redriven or discarded before"
         ));
-        let again = run(&[first, second, second, third], "--yes").await;
-        assert_eq!(again.exit, Exit::Finding, "{again:?}");
+        let again = ends(Exit::Finding, run(&[first, second, second, third], "--yes")).await;
         again.prints(&format!(
             "{done} 2 messages\nnot found: `{first}`; redriven or discarded before, or the name is wrong\n"
         ));
-        let none = run(&[first, second], "--yes").await;
-        assert_eq!(none.exit, Exit::Finding, "{none:?}");
+        let none = ends(Exit::Finding, run(&[first, second], "--yes")).await;
         none.complains(&format!(
             "not found: `{first}`, `{second}`; redriven or discarded before, or the name is wrong"
         ));
@@ -355,8 +346,7 @@ async fn the_arguments_are_checked() {
         ("redrive --yes", "<NAME|--all>"),
         ("redrive work-004:message:inbox:a:b --yes", lacks),
     ] {
-        let run = account.cdb(&*format!("messages {arguments}")).await;
-        assert_eq!(run.exit, Exit::Usage, "{run:?}");
+        let run = ends(Exit::Usage, account.cdb(&*format!("messages {arguments}"))).await;
         run.complains(says);
     }
 }
@@ -372,12 +362,9 @@ async fn a_program_redrives_the_messages_of_its_own_container() {
     let run = account.run(&cli, "messages redrive --all --yes").await;
     assert_eq!(run.out, "redrove 2 messages\n", "{run:?}");
     // The built-in command cannot write documents with another partition key.
-    let refused = account.cdb("messages list").await;
-    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
-    assert!(
-        refused.err.contains("partitioned by /customer") && refused.err.contains("cdb_cli::run"),
-        "{refused:?}"
-    );
+    let refused = ends(Exit::Usage, account.cdb("messages list")).await;
+    refused.complains("partitioned by /customer");
+    refused.complains("cdb_cli::run");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::harness::Account;
+use crate::harness::{Account, ends};
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "lamp", id = "lamp:{number}", version = 2, upcast(add_color))]
@@ -78,8 +78,7 @@ async fn older_documents_are_rewritten_once() {
     let position = directory.to_str().expect("UTF-8");
     let cli = Cli::<House>::new("duroxide");
     let migrate = ["migrate", "--position", position, "--max-rus", "100000"];
-    let migrated = account.run(&cli, &migrate).await;
-    assert_eq!(migrated.exit, Exit::Ok, "{migrated:?}");
+    let migrated = ends(Exit::Ok, account.run(&cli, &migrate)).await;
     assert!(
         migrated
             .out
@@ -104,8 +103,7 @@ async fn older_documents_are_rewritten_once() {
     let refused = account.run(&cli, &migrate).await;
     refused.complains(&format!("cannot read {position}: "));
     std::fs::remove_dir(&directory).expect("it exists");
-    let without = account.cdb("migrate").await;
-    assert_eq!(without.exit, Exit::Usage, "{without:?}");
+    let without = ends(Exit::Usage, account.cdb("migrate")).await;
     without.complains("no document type of `Durable` has versions");
 }
 
@@ -143,14 +141,10 @@ async fn the_position_of_another_migration_is_refused() {
 
     // A later build migrates the first page too.
     let third = Cli::<third::House>::new("duroxide");
-    let refused = account.run(&third, &migrate).await;
-    assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
-    assert!(
-        refused.err.contains("is the position of another migration")
-            && refused.err.contains("`lamp` 2; this one is")
-            && refused.err.contains("`lamp` 3"),
-        "{refused:?}"
-    );
+    let refused = ends(Exit::Usage, account.run(&third, &migrate)).await;
+    refused.complains("is the position of another migration");
+    refused.complains("`lamp` 2; this one is");
+    refused.complains("`lamp` 3");
     write(&house, 500, Some(500)).await;
     let continued = account.run(&second, &migrate).await;
     assert!(

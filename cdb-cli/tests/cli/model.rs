@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cdb_cli::Exit;
 
-use crate::harness::{Run, cdb, run};
+use crate::harness::{Run, cdb, ends, run};
 use crate::shop::shop;
 
 #[tokio::test]
@@ -54,13 +54,11 @@ async fn diff(file: &Path) -> Run {
 #[tokio::test]
 async fn safe_changes_since_an_earlier_build_are_listed() {
     let file = earlier("same", &[]).await;
-    let same = diff(&file).await;
-    assert_eq!(same.exit, Exit::Ok, "{same:?}");
+    let same = ends(Exit::Ok, diff(&file)).await;
     assert_eq!(same.out, "0 changes, 0 of them breaking\n");
     let renamed = ("\"path\": \"/settledAt\"", "\"path\": \"/paidAt\"");
     let file = earlier("safe", &[renamed]).await;
-    let changed = diff(&file).await;
-    assert_eq!(changed.exit, Exit::Ok, "{changed:?}");
+    let changed = ends(Exit::Ok, diff(&file)).await;
     for line in [
         "ok      `payment`: optional field /settledAt is new: stored documents lack it",
         "ok      `payment`: /settledAt is indexed: `policy apply` adds the index",
@@ -73,8 +71,7 @@ async fn safe_changes_since_an_earlier_build_are_listed() {
 
 /// Compares the shop with an earlier build, in whose description `then` stands instead of `now`.
 async fn breaks(name: &str, now: &str, then: &str, line: &str) {
-    let breaking = diff(&earlier(name, &[(now, then)]).await).await;
-    assert_eq!(breaking.exit, Exit::Finding, "{breaking:?}");
+    let breaking = ends(Exit::Finding, diff(&earlier(name, &[(now, then)]).await)).await;
     breaking.prints(&format!("breaks  {line}"));
 }
 

@@ -10,7 +10,7 @@ use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{Account, long_locks};
+use crate::harness::{Account, ends, long_locks};
 
 async fn family(context: OrchestrationContext, name: String) -> Result<String, String> {
     let greeting = context.schedule_activity("Greet", name).await?;
@@ -51,8 +51,7 @@ async fn running_instances_are_replayed_through_the_code_of_the_program() {
     let account = Account::start().await;
     let (runtime, client) = start_on(&account).await;
     for id in ["a", "b"] {
-        let started = client.start_orchestration(id, "Family", "ada").await;
-        started.expect("it starts");
+        ok!(client.start_orchestration(id, "Family", "ada"));
         while !account
             .cdb(&["instances", "show", id])
             .await
@@ -69,21 +68,19 @@ async fn running_instances_are_replayed_through_the_code_of_the_program() {
         "{listed:?}"
     );
     let same = Cli::<Durable>::new("duroxide").orchestrations(orchestrations());
-    let replayed = account.run(&same, "instances replay").await;
-    assert_eq!(replayed.exit, Exit::Ok, "{replayed:?}");
+    let replayed = ends(Exit::Ok, account.run(&same, "instances replay")).await;
     let text = "replayed 2 instances; the code makes the recorded decisions";
     replayed.prints(text);
 
     let changed = OrchestrationRegistry::builder().register(
         "Family",
-        |context: OrchestrationContext, name: String| async move {
+        async |context: OrchestrationContext, name: String| {
             context.schedule_activity("Welcome", name).await
         },
     );
     let changed = Cli::<Durable>::new("duroxide").orchestrations(changed.build());
     let limited = "instances replay --limit 1";
-    let replayed = account.run(&changed, limited).await;
-    assert_eq!(replayed.exit, Exit::Finding, "{replayed:?}");
+    let replayed = ends(Exit::Finding, account.run(&changed, limited)).await;
     for text in [
         "replayed 2 instances; 2 differ",
         "execution 1, event 2: recorded is activity `Greet` with input `ada`, the code decides activity `Welcome`",
@@ -91,8 +88,7 @@ async fn running_instances_are_replayed_through_the_code_of_the_program() {
     ] {
         assert!(replayed.out.contains(text), "{text}: {replayed:?}");
     }
-    let without_code = account.cdb("instances replay").await;
-    assert_eq!(without_code.exit, Exit::Usage, "{without_code:?}");
+    let without_code = ends(Exit::Usage, account.cdb("instances replay")).await;
     without_code.complains("orchestrations(registry)");
     runtime.shutdown(None).await;
 }
@@ -101,10 +97,7 @@ async fn running_instances_are_replayed_through_the_code_of_the_program() {
 async fn the_history_of_a_running_orchestration_is_shown_and_it_receives_an_event() {
     let account = Account::start().await;
     let (runtime, client) = start_on(&account).await;
-    client
-        .start_orchestration("family", "Family", "ada")
-        .await
-        .expect("it starts");
+    ok!(client.start_orchestration("family", "Family", "ada"));
     let mut history = account.cdb("instances history family").await;
     for _ in 0..10_000 {
         if history.out.contains("ExternalSubscribed Approved") {
@@ -125,21 +118,16 @@ async fn the_history_of_a_running_orchestration_is_shown_and_it_receives_an_even
         );
     }
     let tree = account.cdb("instances tree family").await;
-    assert!(
-        tree.out.contains("family Family Running\n└─ ") && tree.out.contains(" Child Completed\n"),
-        "{tree:?}"
-    );
+    tree.prints("family Family Running\n└─ ");
+    tree.prints(" Child Completed\n");
     account.cdb("instances raise family Approved yes").await;
     let ended = client
         .wait_for_orchestration("family", Duration::from_secs(1800))
         .await;
     assert!(ended.is_ok(), "{ended:?}");
     let shown = account.cdb("instances show family").await;
-    assert!(
-        shown.out.contains("status:        Completed")
-            && shown.out.contains("output:        hello ada yes"),
-        "{shown:?}"
-    );
+    shown.prints("status: Completed");
+    shown.prints("output: hello ada yes");
     runtime.shutdown(None).await;
 }
 
@@ -147,12 +135,10 @@ async fn the_history_of_a_running_orchestration_is_shown_and_it_receives_an_even
 async fn an_orchestration_is_started_watched_and_awaited() {
     let account = Account::start().await;
     let (runtime, _) = start_on(&account).await;
-    let started = account.cdb("instances start family Family ada").await;
-    assert_eq!(started.exit, Exit::Ok, "{started:?}");
+    ends(Exit::Ok, account.cdb("instances start family Family ada")).await;
     let again = account.cdb("instances start family Family ada").await;
     assert_eq!(again.exit, Exit::Usage, "{again:?}");
-    let open = account.cdb("instances wait family --for 1s").await;
-    assert_eq!(open.exit, Exit::Finding, "{open:?}");
+    ends(Exit::Finding, account.cdb("instances wait family --for 1s")).await;
     let mut shown = account.cdb("instances show family").await;
     while !shown.out.contains("waits for: event Approved, since ") {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -163,8 +149,7 @@ async fn an_orchestration_is_started_watched_and_awaited() {
     other.complains("does not wait for an event `Refused` now; it waits for Approved");
     let raised = account.cdb("instances raise family Approved yes").await;
     assert_eq!(raised.err, "", "{raised:?}");
-    let watched = account.cdb("instances watch family").await;
-    assert_eq!(watched.exit, Exit::Ok, "{watched:?}");
+    let watched = ends(Exit::Ok, account.cdb("instances watch family")).await;
     let lines: Vec<&str> = watched.out.lines().collect();
     assert!(
         lines[0].contains("OrchestrationStarted Family"),
@@ -173,12 +158,10 @@ async fn an_orchestration_is_started_watched_and_awaited() {
     watched.prints("OrchestrationCompleted");
     let json = account.cdb("instances watch family --json").await;
     assert_eq!(json.out.lines().count(), lines.len(), "{json:?}");
-    let ended = account.cdb("instances wait family").await;
-    assert_eq!(ended.exit, Exit::Ok, "{ended:?}");
+    let ended = ends(Exit::Ok, account.cdb("instances wait family")).await;
     ended.prints("output:        hello ada yes");
     assert!(!ended.out.contains("waits for"), "{ended:?}");
-    let missing = account.cdb("instances wait missing").await;
-    assert_eq!(missing.exit, Exit::Finding, "{missing:?}");
+    ends(Exit::Finding, account.cdb("instances wait missing")).await;
     runtime.shutdown(None).await;
 }
 

@@ -8,7 +8,7 @@ use cdb_model::{Container, Document as _, Query};
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
-use crate::harness::{Account, cdb, run};
+use crate::harness::{Account, cdb, ends, run};
 use crate::shop::{Order, Orders, Payment, Shop, shop};
 
 /// The service's default policy.
@@ -67,8 +67,7 @@ async fn the_printed_policy_equals_the_checked_in_policy() {
         printed.out,
         std::fs::read_to_string(file).expect("it is there")
     );
-    let checked = cdb(&["policy", "check", "--file", file]).await;
-    assert_eq!(checked.exit, Exit::Ok, "{checked:?}");
+    ends(Exit::Ok, cdb(&["policy", "check", "--file", file])).await;
 }
 
 #[tokio::test]
@@ -144,13 +143,11 @@ async fn other_unique_keys_are_a_breaking_difference_that_apply_refuses() {
     let account = Account::empty().await;
     account.container::<Payments>().await;
     for command in ["policy check --breaking-only", "policy check"] {
-        let checked = account.run(&shop(), command).await;
-        assert_eq!(checked.exit, Exit::Finding, "{checked:?}");
+        let checked = ends(Exit::Finding, account.run(&shop(), command)).await;
         checked.prints("a container cannot be changed in all of these respects");
         checked.prints(r#"! its unique keys lack [["/number"]]"#);
     }
-    let applied = account.run(&shop(), "policy apply --yes").await;
-    assert_eq!(applied.exit, Exit::Finding, "{applied:?}");
+    let applied = ends(Exit::Finding, account.run(&shop(), "policy apply --yes")).await;
     applied.complains("unique keys cannot be changed, use another container");
     assert!(!applied.out.contains("100 %"), "{applied:?}");
 }
@@ -163,8 +160,7 @@ async fn apply_replaces_the_policy_and_waits_for_the_index() {
     added.prints("`/remark/text/?` is indexed and no query of the model needs it");
     assert!(!added.out.contains("missing"), "{added:?}");
     set(&account, changed()).await;
-    let applied = account.run(&shop(), "policy apply --yes").await;
-    assert_eq!(applied.exit, Exit::Ok, "{applied:?}");
+    let applied = ends(Exit::Ok, account.run(&shop(), "policy apply --yes")).await;
     applied.is("policy-apply");
     assert_eq!(account.run(&shop(), "policy check").await.exit, Exit::Ok);
 }
@@ -172,8 +168,7 @@ async fn apply_replaces_the_policy_and_waits_for_the_index() {
 #[tokio::test]
 async fn a_missing_container_is_created_with_create() {
     let account = Account::empty().await;
-    let missing = account.run(&shop(), "policy check").await;
-    assert_eq!(missing.exit, Exit::Service, "{missing:?}");
+    let missing = ends(Exit::Service, account.run(&shop(), "policy check")).await;
     missing.complains("does not exist");
     let planned = account
         .run(&shop(), "policy apply --create --dry-run")
@@ -182,8 +177,7 @@ async fn a_missing_container_is_created_with_create() {
     planned.prints("does not exist; would create it for Shop");
     let still = account.run(&shop(), "policy check").await;
     still.complains("does not exist");
-    let created = account.run(&shop(), "policy apply --create").await;
-    assert_eq!(created.exit, Exit::Ok, "{created:?}");
+    let created = ends(Exit::Ok, account.run(&shop(), "policy apply --create")).await;
     created.prints("was created for Shop");
     let again = account.run(&shop(), "policy apply --create").await;
     assert!(!again.out.contains("created"), "{again:?}");
@@ -216,13 +210,8 @@ async fn remedies_name_the_program_that_was_called() {
 async fn apply_changes_a_time_to_live_with_time_to_live_only() {
     let account = start().await;
     let change = ContainerChange::default().with_default_ttl(None);
-    account
-        .database()
-        .change_container("duroxide", &change)
-        .await
-        .expect("it is taken");
-    let without = account.run(&shop(), "policy apply").await;
-    assert_eq!(without.exit, Exit::Finding, "{without:?}");
+    ok!(account.database().change_container("duroxide", &change));
+    ends(Exit::Finding, account.run(&shop(), "policy apply")).await;
     let with = account.run(&shop(), "policy apply --time-to-live").await;
     assert_eq!(with.exit, Exit::Ok, "{with:?}");
 }
@@ -230,8 +219,7 @@ async fn apply_changes_a_time_to_live_with_time_to_live_only() {
 #[tokio::test]
 async fn a_different_partition_key_cannot_be_applied() {
     let account = start().await;
-    let refused = account.cdb("policy apply").await;
-    assert_eq!(refused.exit, Exit::Finding, "{refused:?}");
+    let refused = ends(Exit::Finding, account.cdb("policy apply")).await;
     refused.complains("a partition key cannot be changed");
 }
 
@@ -256,10 +244,7 @@ async fn diff_lists_the_affected_queries_of_the_program() {
 async fn apply_does_not_remove_indexes_of_another_program_unasked() {
     let account = Account::empty().await;
     let container = account.container::<Shop>().await;
-    container
-        .run(Payment::example().create())
-        .await
-        .expect("it is created");
+    ok!(container.run(Payment::example().create()));
     let before = container_policy(&account).await;
     let cli = Cli::<Orders>::new("duroxide");
     account
@@ -283,8 +268,7 @@ async fn apply_removes_no_index_without_yes() {
         path: "/remark/?".to_owned(),
     });
     set(&account, live).await;
-    let run = account.run(&shop(), "policy apply").await;
-    assert_eq!(run.exit, Exit::Usage, "{run:?}");
+    let run = ends(Exit::Usage, account.run(&shop(), "policy apply")).await;
     run.prints("removes these indexes:\n  /remark/?\n");
     assert!(!run.out.contains("other programs, whose"), "{run:?}");
     let json = account.run(&shop(), "policy apply --dry-run --json").await;

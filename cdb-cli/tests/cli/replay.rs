@@ -12,7 +12,7 @@ use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{Account, Run, long_locks, run};
+use crate::harness::{Account, Run, ends, long_locks, run};
 use crate::orchestration::{orchestrations, start};
 
 /// The key of the payloads.
@@ -33,8 +33,7 @@ async fn waiting(input: &str, payload_codec: Option<Arc<dyn PayloadCodec>>) -> A
         ("other", "Family", input),
         ("ended", "Child", ""),
     ] {
-        let started = client.start_orchestration(id, name, input).await;
-        started.expect("it starts");
+        ok!(client.start_orchestration(id, name, input));
     }
     for (id, waits) in [
         ("small", "waits for: event Approved"),
@@ -78,18 +77,15 @@ async fn an_export_is_replayed_without_a_connection() {
     // Too large for a document, so the history is in chunks.
     let account = waiting(&"x".repeat(1_500_000), None).await;
     let path = file.to_str().expect("UTF-8");
-    let exported = account.cdb(&["export", "--out", path]).await;
-    assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
+    ends(Exit::Ok, account.cdb(&["export", "--out", path])).await;
     let text = std::fs::read_to_string(&file).expect("an export");
     assert!(text.contains(r#""type":"chunk""#));
 
-    let same = replay(orchestrations(), &file, &[]).await;
-    assert_eq!(same.exit, Exit::Ok, "{same:?}");
+    let same = ends(Exit::Ok, replay(orchestrations(), &file, &[])).await;
     let text = "replayed 2 instances; the code makes the recorded decisions";
     same.prints(text);
 
-    let different = replay(changed(), &file, &[]).await;
-    assert_eq!(different.exit, Exit::Finding, "{different:?}");
+    let different = ends(Exit::Finding, replay(changed(), &file, &[])).await;
     for text in [
         "replayed 2 instances; 2 differ",
         "small, execution 1, event 2: recorded is activity `Greet` with input `ada`, the code decides activity `Welcome`",
@@ -118,8 +114,7 @@ async fn encoded_payloads_are_replayed_with_their_key_only() {
         }
     }
     let keys = format!("--payload-keys={KEY}");
-    let same = replay(orchestrations(), &file, &[&keys]).await;
-    assert_eq!(same.exit, Exit::Ok, "{same:?}");
+    ends(Exit::Ok, replay(orchestrations(), &file, &[&keys])).await;
     let different = replay(changed(), &file, &[&keys]).await;
     different.prints("with input `ada`");
 }
@@ -132,8 +127,7 @@ async fn a_held_instance_is_named_with_the_step_that_differs() {
     let options = long_locks();
     let runtime = Runtime::start_with_options(store.clone(), activities, changed(), options).await;
     let client = Client::new(store);
-    let raised = client.raise_event("small", "Approved", "yes").await;
-    raised.expect("it is raised");
+    ok!(client.raise_event("small", "Approved", "yes"));
     let held = loop {
         let shown = account.cdb(&["instances", "show", "small"]).await;
         if shown.out.contains("held:") {
@@ -208,8 +202,7 @@ async fn an_unusable_export_is_named_with_its_line() {
         ),
     ] {
         std::fs::write(&file, lines).expect("a file");
-        let refused = replay(orchestrations(), &file, &[]).await;
-        assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+        let refused = ends(Exit::Usage, replay(orchestrations(), &file, &[])).await;
         assert!(refused.err.contains(text), "{text}: {refused:?}");
     }
     assert_eq!(missing.exit, Exit::Usage, "{missing:?}");
@@ -222,8 +215,7 @@ async fn an_instance_whose_history_is_not_whole_is_a_finding() {
     let file = folder.path().join("lines");
     let instance = r#"{"type":"instance","id":"a:instance","instanceId":"a","orchestrationName":"Family","status":"Running","currentExecutionId":1,"historyDocuments":2,"createdAt":0,"updatedAt":0}"#;
     std::fs::write(&file, instance).expect("a file");
-    let found = replay(orchestrations(), &file, &[]).await;
-    assert_eq!(found.exit, Exit::Finding, "{found:?}");
+    let found = ends(Exit::Finding, replay(orchestrations(), &file, &[])).await;
     let text = "the export holds 0 of the 2 history documents";
     found.prints(text);
 }

@@ -16,7 +16,7 @@ use duroxide::{Client, OrchestrationContext, OrchestrationRegistry};
 use crate::dashboard::server::change;
 use crate::dashboard::serving::Serving;
 use crate::fixture::instance;
-use crate::harness::{Account, long_locks};
+use crate::harness::{Account, ends, long_locks};
 
 /// A runtime with the orchestration `Order`, whose activity `Charge` fails until it is repaired.
 async fn start(store: Arc<CosmosDBProvider>, repaired: Arc<AtomicBool>) -> Arc<Runtime> {
@@ -37,7 +37,7 @@ async fn start(store: Arc<CosmosDBProvider>, repaired: Arc<AtomicBool>) -> Arc<R
         .build();
     let orchestrations = OrchestrationRegistry::builder().register(
         "Order",
-        |context: OrchestrationContext, input: String| async move {
+        async |context: OrchestrationContext, input: String| {
             let reserved = context.schedule_activity("Reserve", input).await?;
             context.schedule_activity("Charge", reserved).await
         },
@@ -53,8 +53,7 @@ pub(crate) async fn failed() -> (Account, Client, Arc<Runtime>, Arc<AtomicBool>)
     let runtime = start(store.clone(), repaired.clone()).await;
     let client = Client::new(store);
     for id in ["a", "b", "c"] {
-        let started = client.start_orchestration(id, "Order", id).await;
-        started.expect("it starts");
+        ok!(client.start_orchestration(id, "Order", id));
         ended(&client, id).await;
     }
     (account, client, runtime, repaired)
@@ -62,23 +61,20 @@ pub(crate) async fn failed() -> (Account, Client, Arc<Runtime>, Arc<AtomicBool>)
 
 async fn ended(client: &Client, id: &str) {
     let minutes = Duration::from_secs(300);
-    let ended = client.wait_for_orchestration(id, minutes).await;
-    ended.expect("it ends");
+    ok!(client.wait_for_orchestration(id, minutes));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failed_instances_are_rewound() {
     let (account, client, runtime, repaired) = failed().await;
-    let planned = account.cdb("instances rewind a").await;
-    assert_eq!(planned.exit, Exit::Usage, "{planned:?}");
+    let planned = ends(Exit::Usage, account.cdb("instances rewind a")).await;
     planned.prints("would rewind 1 instance\n");
     let course = "instance `a`, execution 2: keeps 4 events, runs Charge #4";
     planned.complains(course);
 
     repaired.store(true, Ordering::SeqCst);
     let one = "instances rewind a --by ada --yes";
-    let rewound = account.cdb(one).await;
-    assert_eq!(rewound.exit, Exit::Ok, "{rewound:?}");
+    let rewound = ends(Exit::Ok, account.cdb(one)).await;
     assert_eq!(rewound.out, "rewound 1 instance\n");
     ended(&client, "a").await;
     let all = "instances rewind --status failed --yes";
@@ -106,8 +102,7 @@ async fn a_plan_shows_the_instances_that_cannot_be_rewound() {
     let container = account.container::<Durable>().await;
     container.run(pruned.create()).await.expect("it is stored");
     let plan = "instances rewind --status failed --dry-run";
-    let planned = account.cdb(plan).await;
-    assert_eq!(planned.exit, Exit::Finding, "{planned:?}");
+    let planned = ends(Exit::Finding, account.cdb(plan)).await;
     planned.prints("would rewind 4 instances\n");
     planned.complains("cannot be rewound: ");
     for id in ["a", "b", "c"] {
@@ -150,8 +145,7 @@ async fn a_restarted_instance_records_the_operator() {
         "ada",
         "--yes",
     ];
-    let restarted = account.cdb(&restart).await;
-    assert_eq!(restarted.exit, Exit::Ok, "{restarted:?}");
+    ends(Exit::Ok, account.cdb(&restart)).await;
     ended(&client, "d").await;
     let shown = account.cdb("instances show d").await;
     shown.prints("charged a");
@@ -174,8 +168,7 @@ async fn an_instance_is_forked_from_an_event() {
         "--by",
         "ada",
     ];
-    let forked = account.cdb(&fork).await;
-    assert_eq!(forked.exit, Exit::Ok, "{forked:?}");
+    let forked = ends(Exit::Ok, account.cdb(&fork)).await;
     let course = "instance `d`, execution 1: keeps 2 events, runs Reserve #2";
     forked.prints(course);
     ended(&client, "d").await;
@@ -200,8 +193,7 @@ async fn encoded_payloads_are_shown_with_their_key_only() {
     let store = account.store(&config).await;
     let runtime = start(store.clone(), Arc::new(AtomicBool::new(true))).await;
     let client = Client::new(store);
-    let started = client.start_orchestration("a", "Order", "a secret").await;
-    started.expect("it starts");
+    ok!(client.start_orchestration("a", "Order", "a secret"));
     ended(&client, "a").await;
     let keys = format!("--payload-keys=k1={key}");
     for command in [

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::copy::{export, import, lines};
-use crate::harness::Account;
+use crate::harness::{Account, ends};
 
 #[derive(Document, Serialize, Deserialize)]
 #[document(type = "visit", id = "visit")]
@@ -95,8 +95,7 @@ async fn comes_back<C: Container>() {
         stored.unwrap_or_else(|error| panic!("{document}: {error}"));
     }
     let first = folder.path().join("first");
-    let exported = export(&source, &first, &[]).await;
-    assert_eq!(exported.exit, Exit::Ok, "{exported:?}");
+    ends(Exit::Ok, export(&source, &first, &[])).await;
     assert_eq!(lines(&first).len(), documents.len());
     let program = Account::empty().await;
     let file = first.to_str().expect("UTF-8");

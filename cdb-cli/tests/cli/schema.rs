@@ -4,7 +4,7 @@ use cdb_cli::Exit;
 use cdb_model::{Document as _, Query};
 use cdb_provider::documents::{Durable, SCHEMA_VERSION, Schema};
 
-use crate::harness::Account;
+use crate::harness::{Account, ends};
 
 #[tokio::test]
 async fn a_container_with_a_newer_schema_is_rejected_with_its_version() {
@@ -21,12 +21,10 @@ async fn a_container_with_a_newer_schema_is_rejected_with_its_version() {
         &["queues"],
         &["messages", "list"],
     ] {
-        let run = account.cdb(command).await;
-        assert_eq!(run.exit, Exit::Usage, "{run:?}");
+        let run = ends(Exit::Usage, account.cdb(command)).await;
         run.complains("written by cdb-provider 9.0.0");
     }
-    let run = account.cdb("doctor").await;
-    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    let run = ends(Exit::Finding, account.cdb("doctor")).await;
     let remedy = "use a newer version of cdb";
     run.prints(remedy);
 }

@@ -4,11 +4,11 @@ use cdb_cli::Exit;
 use cdb_client::ContainerClient;
 use cdb_model::{Document as _, Query};
 use cdb_provider::documents::{Durable, HistorySegment, OrchestratorItem, Status};
-use duroxide::{Event, EventKind};
+use duroxide::Event;
 use serde_json::Value;
 
 use crate::fixture::{dead_intent, fill, instance};
-use crate::harness::{Account, Run};
+use crate::harness::{Account, Run, ends};
 
 #[tokio::test]
 async fn filters_select_the_instances_that_a_command_changes() {
@@ -64,18 +64,15 @@ async fn a_change_as_planned_covers_nothing_that_began_to_match_afterwards() {
         |digest: &str| format!("instances cancel --orchestration Order --yes --planned {digest}");
     let new = instance("order-9", "Order", Status::Running, 300);
     container.run(new.create()).await.expect("it is stored");
-    let refused = account.cdb(&*cancel(&older)).await;
-    assert_eq!(refused.exit, Exit::Finding, "{refused:?}");
+    let refused = ends(Exit::Finding, account.cdb(&*cancel(&older))).await;
     refused.complains("nothing was changed: other items match");
     let shown = account.cdb("instances show order-2").await;
     assert!(!shown.out.contains("CancelInstance"), "{shown:?}");
     let newer = digest(&account.cdb(plan).await);
     let cancelled = account.cdb(&*cancel(&newer)).await;
     cancelled.prints("cancelled 2 instances");
-    let named = account
-        .cdb("instances cancel order-2 --yes --planned 0")
-        .await;
-    assert_eq!(named.exit, Exit::Usage, "{named:?}");
+    let command = "instances cancel order-2 --yes --planned 0";
+    let named = ends(Exit::Usage, account.cdb(command)).await;
     named.complains("named items are the plan");
     let alone = account.cdb(&*cancel(&newer).replace(" --yes", "")).await;
     assert_eq!(alone.exit, Exit::Usage, "{alone:?}");
@@ -89,8 +86,7 @@ async fn dead_messages_are_discarded_as_planned_or_not_at_all() {
     let plan = "messages discard --all --dry-run --json";
     let planned = digest(&account.cdb(plan).await);
     let discard = |digest: &str| format!("messages discard --all --yes --planned {digest}");
-    let refused = account.cdb(&*discard("0123")).await;
-    assert_eq!(refused.exit, Exit::Finding, "{refused:?}");
+    ends(Exit::Finding, account.cdb(&*discard("0123"))).await;
     let shown = account.cdb("messages list").await;
     shown.prints("intent-turn-1@order-3");
     let unconfirmed = account.cdb("messages discard --all").await;
@@ -140,16 +136,7 @@ async fn ids_and_filters_exclude_each_other() {
 
 /// Stores the history of `order-1`.
 async fn add_history(container: &ContainerClient<Durable>) {
-    let started = EventKind::OrchestrationStarted {
-        name: "Order".to_owned(),
-        version: "1.0.0".to_owned(),
-        input: r#"{"cents":450}"#.to_owned(),
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        carry_forward_events: None,
-        initial_custom_status: None,
-    };
+    let started = crate::work_items::started("Order", r#"{"cents":450}"#);
     let events = [Event::with_event_id(1, "order-1", 1, None, started)];
     let segment = HistorySegment::pack("order-1", 1, &events).expect("it packs");
     let segment = segment.expect("an event");
@@ -183,8 +170,7 @@ async fn a_restart_starts_the_orchestration_with_the_first_input() {
     let account = Account::start().await;
     let container = fill(&account).await;
     add_history(&container).await;
-    let planned = account.cdb("instances restart order-1").await;
-    assert_eq!(planned.exit, Exit::Usage, "{planned:?}");
+    let planned = ends(Exit::Usage, account.cdb("instances restart order-1")).await;
     planned.prints("would restart 1 instance\n");
     let restarted = account.cdb("instances restart order-1 --yes").await;
     restarted.prints("restarted 1 instance as `order-1-restart`;");
@@ -211,22 +197,17 @@ async fn a_restart_starts_the_orchestration_with_the_first_input() {
 async fn a_repeated_change_of_named_instances_changes_those_that_are_left() {
     let account = Account::start().await;
     fill(&account).await;
-    let deleted = account.cdb("instances delete order-1 --yes").await;
-    assert_eq!(deleted.exit, Exit::Ok, "{deleted:?}");
+    ends(Exit::Ok, account.cdb("instances delete order-1 --yes")).await;
     let both = "instances delete order-1 order-3 order-3";
-    let planned = account.cdb(&*format!("{both} --dry-run")).await;
-    assert_eq!(planned.exit, Exit::Finding, "{planned:?}");
+    let planned = ends(Exit::Finding, account.cdb(&*format!("{both} --dry-run"))).await;
     planned.prints("would delete 1 instance\n");
     planned.complains("not in the plan: instance `order-1` does not exist\n");
-    let again = account.cdb(&*format!("{both} --yes")).await;
-    assert_eq!(again.exit, Exit::Finding, "{again:?}");
+    let again = ends(Exit::Finding, account.cdb(&*format!("{both} --yes"))).await;
     again.prints("deleted 1 instance");
     again.prints("\nnot deleted: instance `order-1` does not exist\n");
-    let none = account.cdb(&*format!("{both} --yes")).await;
-    assert_eq!(none.exit, Exit::Finding, "{none:?}");
+    let none = ends(Exit::Finding, account.cdb(&*format!("{both} --yes"))).await;
     none.prints("deleted 0 instances\nnot deleted: ");
-    let typo = account.cdb("instances delete order-1 --yes").await;
-    assert_eq!(typo.exit, Exit::Finding, "{typo:?}");
+    let typo = ends(Exit::Finding, account.cdb("instances delete order-1 --yes")).await;
     typo.complains("instance `order-1` does not exist");
 
     let account = Account::start().await;
@@ -236,12 +217,10 @@ async fn a_repeated_change_of_named_instances_changes_those_that_are_left() {
     planned.prints("would cancel 1 instance\n");
     assert!(!planned.out.contains("order-3"), "{planned:?}");
     planned.complains("not in the plan: instance `order-3` has ended: Failed\n");
-    let cancelled = account.cdb(&*format!("{three} --yes")).await;
-    assert_eq!(cancelled.exit, Exit::Finding, "{cancelled:?}");
+    let cancelled = ends(Exit::Finding, account.cdb(&*format!("{three} --yes"))).await;
     cancelled.prints("cancelled 1 instance;");
     cancelled.prints("\nnot cancelled: instance `order-3` has ended: Failed\n");
-    let single = account.cdb("instances cancel order-3 --yes").await;
-    assert_eq!(single.exit, Exit::Finding, "{single:?}");
+    let single = ends(Exit::Finding, account.cdb("instances cancel order-3 --yes")).await;
     single.complains("instance `order-3` has ended");
 }
 

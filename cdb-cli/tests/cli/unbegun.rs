@@ -7,22 +7,13 @@ use cdb_client::ContainerClient;
 use cdb_model::Document as _;
 use cdb_provider::CosmosDBProviderConfig;
 use cdb_provider::documents::{Durable, OrchestratorItem, Rule, RuntimeLease};
-use duroxide::providers::WorkItem;
 
-use crate::harness::Account;
+use crate::harness::{Account, ends};
+use crate::work_items::start_of;
 
 /// Stores the start of an instance that has been due for a while.
 async fn started(container: &ContainerClient<Durable>, instance: &str, seconds: u64) {
-    let start = WorkItem::StartOrchestration {
-        instance: instance.to_owned(),
-        orchestration: "Campaign".to_owned(),
-        input: String::new(),
-        version: None,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    };
+    let start = start_of(instance, "Campaign");
     let at = container.now() - Duration::from_secs(seconds);
     let start = OrchestratorItem::new(&start, "start".to_owned(), at, at).expect("a message");
     container.run(start.create()).await.expect("it is stored");
@@ -35,8 +26,7 @@ async fn lease(container: &ContainerClient<Durable>, seconds: u64) {
         until: container.now() + Duration::from_secs(seconds),
         ..RuntimeLease::default()
     };
-    let stored = container.run(lease.upsert()).await;
-    stored.expect("it is stored");
+    ok!(container.run(lease.upsert()));
 }
 
 /// The labels of an instance that has not begun are known to programs only.
@@ -53,8 +43,7 @@ async fn a_start_that_a_limit_may_keep_from_beginning_is_not_overdue() {
     let run = account.cdb("doctor").await;
     assert_eq!(run.exit, Exit::Finding, "no runtime is alive: {run:?}");
     lease(&container, 60).await;
-    let run = account.cdb("doctor").await;
-    assert_eq!(run.exit, Exit::Ok, "{run:?}");
+    let run = ends(Exit::Ok, account.cdb("doctor")).await;
     run.prints("no runtime has begun `acme:1`; `tenant=acme` has --running 0");
     assert!(!run.out.contains("selects no activity"), "{run:?}");
     let shown = account.cdb("instances show acme:1").await;
@@ -67,14 +56,10 @@ async fn a_start_that_a_limit_may_keep_from_beginning_is_not_overdue() {
     queues.prints("1 instance not begun, perhaps because of a limit with --running 0");
     // A pause of activities keeps no instance from beginning.
     let tenant = "tenant=acme".parse().expect("valid");
-    store
-        .remove_limit(&tenant, "ada")
-        .await
-        .expect("it is removed");
+    ok!(store.remove_limit(&tenant, "ada"));
     let all = Rule::new("*".parse().expect("valid")).running(0);
     store.set_limit(all, "ada").await.expect("it is set");
-    let run = account.cdb("doctor").await;
-    assert_eq!(run.exit, Exit::Finding, "{run:?}");
+    ends(Exit::Finding, account.cdb("doctor")).await;
 }
 
 #[tokio::test]
@@ -90,8 +75,7 @@ async fn a_misspelt_start_can_be_deleted() {
     started(&container, "acme:bad", 70).await;
     let refused = account.cdb("instances delete acme:bad --yes").await;
     refused.complains("instance `acme:bad` has not begun; delete it with --force");
-    let cancelled = account.cdb("instances cancel acme:bad --yes").await;
-    assert_eq!(cancelled.exit, Exit::Ok, "{cancelled:?}");
+    let cancelled = ends(Exit::Ok, account.cdb("instances cancel acme:bad --yes")).await;
     cancelled.prints("it has not begun, and `delete --force` removes it at once");
     let paused = account.cdb("instances pause acme:bad --by ada --yes").await;
     paused.prints("paused 1 instance");
@@ -119,8 +103,7 @@ async fn an_empty_id_is_refused() {
     let account = Account::start().await;
     for more in [&[][..], &["--dry-run"]] {
         let start = [&["instances", "start", "", "Campaign"], more].concat();
-        let refused = account.cdb(&start).await;
-        assert_eq!(refused.exit, Exit::Usage, "{refused:?}");
+        let refused = ends(Exit::Usage, account.cdb(&start)).await;
         refused.complains("the instance id is empty");
     }
 }

@@ -2,11 +2,12 @@
 
 use cdb_cli::Exit;
 use cdb_model::Document as _;
-use cdb_provider::documents::{Durable, Instance, OrchestratorItem, Status};
+use cdb_provider::documents::{Durable, OrchestratorItem};
 use duroxide::providers::WorkItem;
 
-use crate::fixture::{at, instance};
+use crate::fixture::{at, full};
 use crate::harness::Account;
+use crate::work_items::{event_of, start_of};
 
 fn queued(instance: &str) -> WorkItem {
     WorkItem::QueueMessage {
@@ -31,17 +32,7 @@ async fn an_event_before_the_start_of_its_instance_is_no_problem_of_the_runtimes
     let run = account.cdb("doctor").await;
     assert!(!run.out.contains("more runtimes"), "{}", run.out);
     // A start waits for a runtime, and so does what waits for the start.
-    let start = WorkItem::StartOrchestration {
-        instance: "later".to_owned(),
-        orchestration: "Inbox".to_owned(),
-        input: String::new(),
-        version: None,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-        execution_id: 1,
-    };
-    let start = due(&start, "start");
+    let start = due(&start_of("later", "Inbox"), "start");
     container.run(start.create()).await.expect("it is stored");
     let run = account.cdb("doctor").await;
     assert!(run.out.contains("more runtimes"), "{}", run.out);
@@ -53,22 +44,11 @@ async fn an_event_before_the_start_of_its_instance_is_no_problem_of_the_runtimes
 async fn an_overdue_event_beside_untaken_ones_is_found_when_no_runtime_runs() {
     let account = Account::start().await;
     let container = account.container::<Durable>().await;
-    let full = Instance {
-        untaken_events: Some(64),
-        ..instance("full", "Inbox", Status::Running, 0)
-    };
-    container.run(full.create()).await.expect("it is stored");
+    ok!(container.run(full("full").create()));
     let letter = due(&queued("full"), "letter");
     container.run(letter.create()).await.expect("it is stored");
-    let go = WorkItem::ExternalRaised {
-        instance: "full".to_owned(),
-        name: "Go".to_owned(),
-        data: String::new(),
-    };
-    container
-        .run(due(&go, "go").create())
-        .await
-        .expect("it is stored");
+    let go = due(&event_of("full", "Go", ""), "go");
+    ok!(container.run(go.create()));
     let run = account.cdb("doctor").await;
     assert_eq!(run.exit, Exit::Finding, "{}", run.out);
 }
@@ -80,11 +60,7 @@ async fn many_instances_with_untaken_events_are_no_problem_of_the_runtimes() {
     let container = account.container::<Durable>().await;
     for number in 0..201 {
         let id = format!("full-{number}");
-        let full = Instance {
-            untaken_events: Some(64),
-            ..instance(&id, "Inbox", Status::Running, 0)
-        };
-        container.run(full.create()).await.expect("it is stored");
+        ok!(container.run(full(&id).create()));
         let letter = due(&queued(&id), "letter");
         container.run(letter.create()).await.expect("it is stored");
     }

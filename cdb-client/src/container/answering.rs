@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::container::ContainerContext;
 use crate::error::{Error, ErrorKind, RequestKind, Result};
 use crate::partitions::{Class, PhysicalPartitionId, leave_write, refused_since, watch_stall};
-use crate::protocol::Request;
+use crate::protocol::{Accepted, Request};
+use crate::throughput::Admission;
 
 /// The interval at which slow work asks whether its partition answers.
 const PROBE_INTERVAL: Duration = Duration::from_millis(500);
@@ -58,6 +59,18 @@ impl ContainerContext {
             }
         })
         .await
+    }
+
+    /// Sends a query of a physical partition, with the deadline of [`PartitionHealth::in_time`](crate::partitions::PartitionHealth::in_time).
+    pub(crate) async fn query_in_time(
+        &self,
+        range: &PhysicalPartitionId,
+        request: Request,
+        admission: Option<Admission>,
+    ) -> Result<Accepted> {
+        let context = self.clone();
+        let sent = async move { context.send_admitted(&request, admission).await };
+        self.health.in_time(range, Class::Queries, sent).await
     }
 
     /// Waits until the physical partition of a logical one does not answer, throttles the work of this

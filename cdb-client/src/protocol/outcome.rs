@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::error::ResponseStatus;
-use crate::transport::Delivery;
+use crate::protocol::Response;
+use crate::transport::{Delivery, TransportError};
 
 /// How one attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,16 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
+    pub(crate) fn of(answer: &Result<Response, TransportError>) -> Self {
+        match answer {
+            Ok(response) => Self::Answered {
+                status: response.status,
+                retry_after: response.retry_after(),
+            },
+            Err(error) => Self::NoAnswer(error.delivery),
+        }
+    }
+
     /// Whether a write may have taken effect. The service sends 408 and 500 during execution,
     /// proxies send 502 and 504. The service sends 503 only before execution.
     pub(crate) fn is_unknown(self) -> bool {

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cdb_model::limits::MAX_REQUEST_BYTES;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
+use tracing::Span;
 
+use crate::credential::Authorization;
 use crate::error::{CallDetails, Error, ErrorKind, RequestKind, ResponseStatus, Result};
 use crate::partitions::{SessionTokens, Watch};
 use crate::protocol::{Accepted, Outcome, Request, Response};
-use crate::retry::{Backoff, RetryConfig, Tries, time_left};
+use crate::retry::{Backoff, RetryConfig, Tries, telemetry};
 use crate::throughput::Governor;
 use crate::transport::{Delivery, TransportError};
 
@@ -20,17 +22,14 @@ pub(crate) struct Observers<'a> {
     /// Knows the regions of the request's physical partition.
     pub watch: Option<&'a Watch<'a>>,
     pub governor: Option<&'a Arc<Governor>>,
-    /// Whether the request waits for the governor.
+    /// Whether the request waits for the governor, and is labelled.
     pub is_background: bool,
 }
 
 /// The state of one call.
 pub(super) struct Call<'a> {
     pub(super) request: &'a Request,
-    pub(super) sessions: Option<&'a SessionTokens>,
-    pub(super) watch: Option<&'a Watch<'a>>,
-    pub(super) governor: Option<&'a Arc<Governor>>,
-    pub(super) is_background: bool,
+    pub(super) observers: Observers<'a>,
     pub(super) activity_id: String,
     pub(super) started: Instant,
     /// The time for all attempts.
@@ -40,6 +39,8 @@ pub(super) struct Call<'a> {
     pub(super) attempts: u32,
     pub(super) charge: f64,
     pub(super) unknown_outcome: bool,
+    /// The key or token of the last attempt.
+    pub(super) authorization: Option<Authorization>,
     pub(super) tries: Tries,
     pub(super) backoff: Backoff,
     pub(super) slow: Backoff,
@@ -55,6 +56,18 @@ impl Call<'_> {
         self.deadline.saturating_sub(self.started.elapsed())
     }
 
+    /// Reports the end of the call.
+    pub(super) fn ended(&self, span: &Span, result: &Result<Accepted>) {
+        telemetry::call_ended(
+            span,
+            self.request,
+            self.attempts,
+            self.charge,
+            self.started.elapsed(),
+            result,
+        );
+    }
+
     pub(super) fn accepted(&self, answer: Result<Response, TransportError>) -> Result<Accepted> {
         match answer {
             Ok(response) => Ok(Accepted {
@@ -65,8 +78,19 @@ impl Call<'_> {
         }
     }
 
-    /// Counts answers about a moving partition, and gives opening more time while it is throttled.
+    /// Refuses a request whose call has no time left.
+    pub(super) fn check_time(&self) -> Result<()> {
+        if self.longest.is_zero() {
+            let message = "the request was not sent, because the deadline of its call has passed";
+            return Err(Error::new(ErrorKind::Unavailable, message.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Notes that a write may have taken effect, counts answers about a moving partition, and gives
+    /// opening more time while it is throttled.
     pub(super) fn note(&mut self, outcome: Outcome, retry: &RetryConfig) {
+        self.unknown_outcome |= outcome.is_doubtful() && !self.request.kind.is_read();
         let Outcome::Answered { status, .. } = outcome else {
             return;
         };
@@ -76,32 +100,6 @@ impl Call<'_> {
         let kind = self.request.kind;
         if status.code == 429 && kind.is_metadata() && kind != RequestKind::ReadPhysicalPartitions {
             self.deadline = self.deadline.max(retry.opening_deadline).min(self.longest);
-        }
-    }
-
-    /// Waits for the governor after a background request was throttled. The wait is not part of the
-    /// time for its attempts.
-    pub(super) async fn wait_in_background(&mut self, outcome: Outcome) {
-        let throttled = matches!(outcome, Outcome::Answered { status, .. } if status.code == 429);
-        if let Some(governor) = self.governor
-            && self.is_background
-            && throttled
-        {
-            let begun = Instant::now();
-            // Without an admission, the next attempt is the last one.
-            drop(timeout(time_left(), governor.admit()).await);
-            let deadline = self.deadline.saturating_add(begun.elapsed());
-            self.deadline = deadline.min(self.longest);
-        }
-    }
-
-    /// Forgets session tokens that no replica satisfied until the deadline. A replica lags for a
-    /// moment only, so another process has deleted and re-created the container, and the tokens
-    /// belong to the old one.
-    pub(super) fn forget_unsatisfiable_session(&self, outcome: Outcome) {
-        let lagging = matches!(outcome, Outcome::Answered { status, .. } if status == ResponseStatus::SESSION_NOT_AVAILABLE);
-        if let (true, Some(sessions)) = (lagging, self.sessions) {
-            sessions.clear();
         }
     }
 

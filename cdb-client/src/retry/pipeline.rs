@@ -1,28 +1,21 @@
-//! The retry loop: sign, send, decide, wait. Its callers see one call with one result.
+//! What all requests of one account share.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::sync::Arc;
 
-use futures::future::BoxFuture;
-use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, DATE, USER_AGENT};
-use http::{HeaderMap, HeaderValue};
+use http::HeaderValue;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::clock::ServiceClock;
-use crate::credential::{Authorization, Credential, SigningContext};
-use crate::error::{CallDetails, Error, ErrorKind, RequestKind, Result};
-use crate::partitions::SessionTokens;
-use crate::protocol::{Accepted, Outcome, Repeat, Request, Response, header};
+use crate::credential::Credential;
+use crate::protocol::Request;
 use crate::regions::Regions;
 use crate::retry::call::{Call, Observers};
-use crate::retry::right::Right;
-use crate::retry::telemetry;
-use crate::retry::{Backoff, Jitter, RetryConfig, Tries, Verdict, time_left, verdict};
-use crate::throughput::{Attempt, BackgroundConfig, Meter};
-use crate::transport::{Delivery, HttpRequest, Transport, TransportError};
+use crate::retry::rights::Rights;
+use crate::retry::{Backoff, Jitter, RetryConfig, Tries, time_left};
+use crate::throughput::{BackgroundConfig, Meter};
+use crate::transport::Transport;
 
 /// The settings and dependencies of a pipeline.
 #[derive(Debug)]
@@ -45,9 +38,8 @@ pub(crate) struct PipelineParts {
 pub(crate) struct Pipeline {
     pub(crate) parts: PipelineParts,
     pub(super) regions: Regions,
-    connections: Semaphore,
-    /// The rights that the service has accepted.
-    granted: RwLock<BTreeSet<Right>>,
+    pub(super) connections: Semaphore,
+    pub(super) rights: Rights,
     pub clock: ServiceClock,
     pub meter: Meter,
 }
@@ -63,7 +55,7 @@ impl Pipeline {
         Self {
             regions: Regions::new(&parts.endpoint, preferred),
             connections: Semaphore::new(parts.connections.min(Semaphore::MAX_PERMITS)),
-            granted: RwLock::default(),
+            rights: Rights::default(),
             parts,
             clock,
             meter: Meter::default(),
@@ -89,58 +81,12 @@ impl Pipeline {
         Backoff::slow(&self.parts.retry, self.parts.jitter.clone())
     }
 
-    /// As [`send_observed`](Self::send_observed), with session tokens only.
-    pub(crate) async fn send(
-        &self,
-        request: &Request,
-        sessions: Option<&SessionTokens>,
-    ) -> Result<Accepted> {
-        let observers = Observers {
-            sessions,
-            ..Observers::default()
-        };
-        self.send_observed(request, observers).await
-    }
-
-    /// Sends `request` until it has a result. Reads session tokens from the observers.
-    ///
-    /// # Errors
-    /// When the service refuses the request or does not answer; [`Error::is_ambiguous`] when a
-    /// write may have taken effect.
-    pub(crate) async fn send_observed(
-        &self,
-        request: &Request,
-        observers: Observers<'_>,
-    ) -> Result<Accepted> {
-        let mut call = self.call(request, observers);
-        let span = telemetry::call_span(request);
-        let result = {
-            use tracing::Instrument as _;
-            // Boxed, because every future of a caller contains it. Without its type, so that the
-            // compiler need not look into it for every task that a caller spawns.
-            let sent: BoxFuture<'_, _> = Box::pin(self.send_with_retries(&mut call));
-            sent.instrument(span.clone()).await
-        };
-        telemetry::call_ended(
-            &span,
-            request,
-            call.attempts,
-            call.charge,
-            call.started.elapsed(),
-            &result,
-        );
-        result
-    }
-
     /// Creates the state of a call before its first attempt.
     pub(super) fn call<'a>(&self, request: &'a Request, observers: Observers<'a>) -> Call<'a> {
         let longest = time_left();
         Call {
             request,
-            sessions: observers.sessions,
-            watch: observers.watch,
-            governor: observers.governor,
-            is_background: observers.is_background,
+            observers,
             activity_id: Uuid::new_v4().to_string(),
             started: Instant::now(),
             deadline: self.parts.retry.deadline.min(longest),
@@ -148,6 +94,7 @@ impl Pipeline {
             attempts: 0,
             charge: 0.0,
             unknown_outcome: false,
+            authorization: None,
             tries: Tries {
                 unauthorized: 0,
                 addressed_to_range: request.range().is_some(),
@@ -158,264 +105,5 @@ impl Pipeline {
             endpoint: Arc::default(),
             skipped: Vec::new(),
         }
-    }
-
-    async fn send_with_retries(&self, call: &mut Call<'_>) -> Result<Accepted> {
-        if call.longest.is_zero() {
-            let message = "the request was not sent, because the deadline of its call has passed";
-            return Err(Error::new(ErrorKind::Unavailable, message.to_owned()));
-        }
-        loop {
-            call.attempts += 1;
-            call.tries.granted = self.has_granted(call.request.kind);
-            self.choose_endpoint(call).await;
-            let limit = call.remaining().saturating_sub(self.least_time(call));
-            let Ok(connection) = timeout(limit, self.connections.acquire()).await else {
-                return Err(call.refused(Err(no_connection())));
-            };
-            let attempt = self.attempt(call).await;
-            drop(connection);
-            let (answer, authorization) = match attempt {
-                Ok(attempted) => attempted,
-                Err(error) => {
-                    self.wait_for_authorization(call, error).await?;
-                    continue;
-                }
-            };
-            let outcome = outcome_of(&answer);
-            self.note_writes(call, outcome);
-            call.unknown_outcome |= outcome.is_doubtful() && !call.request.kind.is_read();
-            call.note(outcome, &self.parts.retry);
-            let delay = match verdict(call.request.repeat, call.tries, outcome) {
-                Verdict::Accept => {
-                    self.grant(call.request.kind);
-                    return call.accepted(answer);
-                }
-                Verdict::Refuse | Verdict::RefuseAmbiguous => return Err(call.refused(answer)),
-                Verdict::RetrySigned => {
-                    call.tries.unauthorized += 1;
-                    Duration::ZERO
-                }
-                Verdict::RetryAfter(_) if self.has_fallback(call, outcome).await => Duration::ZERO,
-                Verdict::RetryAfter(delay) => call.backoff.delay(delay),
-                Verdict::Reroute if self.reroute(call, outcome).await => Duration::ZERO,
-                Verdict::RetrySlowly | Verdict::Reroute => call.slow.delay(None),
-            };
-            // A 403 concerns the date or the account: another key or token would not help.
-            if matches!(outcome, Outcome::Answered { status, .. } if status.code == 401) {
-                self.parts.credential.refused(&authorization);
-            }
-            let needed = delay.saturating_add(self.least_time(call));
-            if call.started.elapsed().saturating_add(needed) >= call.deadline {
-                call.forget_unsatisfiable_session(outcome);
-                return Err(call.refused(answer));
-            }
-            telemetry::retrying(&outcome, call.attempts, delay);
-            if let (Some(watch), Outcome::Answered { status, .. }) = (call.watch, outcome) {
-                watch.answered(status);
-            }
-            sleep(delay).await;
-            call.wait_in_background(outcome).await;
-        }
-    }
-
-    /// Makes one attempt. The outer error means that the request was not sent.
-    pub(super) async fn attempt(
-        &self,
-        call: &mut Call<'_>,
-    ) -> Result<(Result<Response, TransportError>, Authorization)> {
-        let date = self.clock.http_date();
-        let resource = &call.request.resource;
-        let context = SigningContext {
-            verb: &call.request.method,
-            resource_type: resource.kind,
-            resource_link: &resource.link,
-            date: &date,
-        };
-        let authorization = self.authorize(call, &context).await?;
-        let outgoing = HttpRequest {
-            method: call.request.method.clone(),
-            url: format!("{}{}", call.endpoint, resource.path),
-            headers: self.headers(call, &date, &authorization)?,
-            body: call.request.body.clone(),
-        };
-        let limit = self.parts.retry.attempt_timeout.min(call.remaining());
-        let sent = Instant::now();
-        let answer = match timeout(limit, self.parts.transport.send(outgoing)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(TransportError {
-                delivery: Delivery::Unknown,
-                message: format!("no answer within {} ms", limit.as_millis()),
-                source: None,
-            }),
-        };
-        Ok((self.received(call, sent, answer), authorization))
-    }
-
-    /// Asks the credential for an authorization, within the deadline of the call.
-    async fn authorize(
-        &self,
-        call: &Call<'_>,
-        context: &SigningContext<'_>,
-    ) -> Result<Authorization> {
-        let limit = call.remaining();
-        let failed = match timeout(limit, self.parts.credential.authorize(context)).await {
-            Ok(Ok(authorization)) => return Ok(authorization),
-            Ok(Err(error)) => error,
-            Err(_) => Error::new(
-                ErrorKind::Unavailable,
-                format!("no authorization within {} ms", limit.as_millis()),
-            ),
-        };
-        // An earlier attempt may have taken effect.
-        match call.attempts.saturating_sub(1) {
-            0 => Err(failed),
-            attempts => Err(failed.with_call(CallDetails {
-                attempts,
-                ..call.details(None)
-            })),
-        }
-    }
-
-    /// Waits before another request for an authorization, if the service has accepted such a
-    /// request before: a failed token fetch is then probably temporary.
-    async fn wait_for_authorization(&self, call: &mut Call<'_>, error: Error) -> Result<()> {
-        let delay = call.slow.delay(None);
-        let temporary = matches!(
-            error.kind(),
-            ErrorKind::Unavailable | ErrorKind::Unauthorized
-        );
-        if !temporary || !call.tries.granted || call.remaining() <= delay {
-            return Err(error);
-        }
-        tracing::debug!(%error, ?delay, "authorization is requested again");
-        sleep(delay).await;
-        Ok(())
-    }
-
-    fn has_granted(&self, kind: RequestKind) -> bool {
-        let granted = self.granted.read().unwrap_or_else(PoisonError::into_inner);
-        Right::of(kind).is_some_and(|right| granted.contains(&right))
-    }
-
-    fn grant(&self, kind: RequestKind) {
-        let Some(right) = Right::of(kind).filter(|_| !self.has_granted(kind)) else {
-            return;
-        };
-        let mut granted = self.granted.write().unwrap_or_else(PoisonError::into_inner);
-        granted.insert(right);
-    }
-
-    /// The shortest time in which an attempt is worth sending. A write that must not be repeated
-    /// would otherwise end with an unknown outcome for lack of time.
-    fn least_time(&self, call: &Call<'_>) -> Duration {
-        const LEAST: Duration = Duration::from_secs(1);
-        match call.request.repeat {
-            Repeat::IfNotExecuted => LEAST.min(self.parts.retry.deadline / 30),
-            Repeat::Always => Duration::ZERO,
-        }
-    }
-
-    fn headers(
-        &self,
-        call: &Call<'_>,
-        date: &str,
-        authorization: &Authorization,
-    ) -> Result<HeaderMap> {
-        let broken =
-            |_| Error::configuration("a header of this request contains invalid characters");
-        let mut headers = call.request.headers.clone();
-        headers.insert(AUTHORIZATION, authorization.header());
-        headers.insert(header::DATE, HeaderValue::from_str(date).map_err(broken)?);
-        headers.insert(
-            header::VERSION,
-            HeaderValue::from_static(header::API_VERSION),
-        );
-        headers.insert(
-            header::SDK_CAPABILITIES,
-            HeaderValue::from_static(header::CAPABILITIES),
-        );
-        headers.extend(self.region_header(call));
-        headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        headers.insert(USER_AGENT, self.parts.user_agent.clone());
-        let activity_id = HeaderValue::from_str(&call.activity_id).map_err(broken)?;
-        headers.insert(header::ACTIVITY_ID, activity_id);
-        let session = call
-            .sessions
-            .filter(|_| !call.request.reads_latest())
-            .and_then(|tokens| tokens.header(&call.request.session));
-        if let Some(session) = session {
-            let session = HeaderValue::from_str(&session).map_err(broken)?;
-            headers.insert(header::SESSION_TOKEN, session);
-        }
-        Ok(headers)
-    }
-
-    /// Updates clock, session tokens and usage from an answer.
-    fn received(
-        &self,
-        call: &mut Call<'_>,
-        sent: Instant,
-        answer: Result<crate::transport::HttpResponse, TransportError>,
-    ) -> Result<Response, TransportError> {
-        let received = Instant::now();
-        let answer = answer
-            .map(Response::new)
-            .map(|response| match call.request.kind {
-                RequestKind::Batch => response.with_failed_operation_of_batch(),
-                _ => response,
-            });
-        let mut attempt = Attempt {
-            kind: call.request.kind,
-            status: None,
-            charge: 0.0,
-            bytes_sent: call.request.body.len(),
-            bytes_received: 0,
-        };
-        if let Ok(response) = &answer {
-            if let Some(date) = response.header(&DATE) {
-                self.clock.observe(sent, received, date);
-            }
-            let token = response.header(&header::SESSION_TOKEN);
-            if let (Some(sessions), Some(token)) = (call.sessions, token)
-                && response.status.carries_session()
-            {
-                sessions.update(token);
-            }
-            if let Some(named) = response.header(&header::ACTIVITY_ID) {
-                named.clone_into(&mut call.activity_id);
-            }
-            if let Some(governor) = call.governor {
-                governor.spent(response.charge);
-                if response.status.code == 429 {
-                    governor.throttled();
-                }
-            }
-            call.charge += response.charge;
-            attempt.status = Some(response.status);
-            attempt.charge = response.charge;
-            attempt.bytes_received = response.body.len();
-        }
-        self.meter.count(&attempt);
-        answer
-    }
-}
-
-fn no_connection() -> TransportError {
-    TransportError {
-        delivery: Delivery::NotSent,
-        message: "all connections of this client are in use; raise `max_connections`".to_owned(),
-        source: None,
-    }
-}
-
-fn outcome_of(answer: &Result<Response, TransportError>) -> Outcome {
-    match answer {
-        Ok(response) => Outcome::Answered {
-            status: response.status,
-            retry_after: response.retry_after(),
-        },
-        Err(error) => Outcome::NoAnswer(error.delivery),
     }
 }

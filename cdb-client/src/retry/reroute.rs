@@ -11,8 +11,8 @@ use crate::error::ResponseStatus;
 use crate::partitions::{RangeEndpoints, Watch};
 use crate::protocol::{Outcome, Request, Route, header};
 use crate::regions::Account;
+use crate::retry::Pipeline;
 use crate::retry::call::{Call, Observers};
-use crate::retry::pipeline::Pipeline;
 use crate::transport::Delivery;
 
 /// The shortest time between two requests for the account document, after a refused write.
@@ -47,7 +47,7 @@ impl Pipeline {
             return self.regions.has_several_writes().then_some((name, value));
         }
         // Without the header, a former region would answer, which lacks the writes since the move.
-        let is_of_hub = call.watch.is_some() && call.request.route() == Route::Write;
+        let is_of_hub = call.observers.watch.is_some() && call.request.route() == Route::Write;
         let value = HeaderValue::from_static("True");
         (is_of_hub && self.has_partition_failover()).then_some((header::HUB_REGION_ONLY, value))
     }
@@ -65,14 +65,18 @@ impl Pipeline {
         }
         let endpoint = self.next_endpoint(call);
         call.endpoint = endpoint.expect("the configured endpoint is a candidate");
-        if let Some(watch) = call.watch {
+        if let Some(watch) = call.observers.watch {
             watch.sent_to(&call.endpoint);
         }
     }
 
     /// Returns the first endpoint that did not fail during the call. `None` when all did.
     fn next_endpoint(&self, call: &Call<'_>) -> Option<Arc<str>> {
-        let range = call.watch.map(Watch::endpoints).unwrap_or_default();
+        let range = call
+            .observers
+            .watch
+            .map(Watch::endpoints)
+            .unwrap_or_default();
         let route = call.request.route();
         self.regions.endpoint(route, &range, &call.skipped)
     }
@@ -86,7 +90,7 @@ impl Pipeline {
         let was_executed = status.is_success()
             || matches!(status.code, 304 | 409 | 412)
             || status == ResponseStatus::new(404, 0);
-        if let Some(watch) = call.watch
+        if let Some(watch) = call.observers.watch
             && was_executed
             && self.regions.has_partition_failover()
             && call.request.route() == Route::Write
@@ -170,8 +174,7 @@ impl Pipeline {
         for endpoint in (self.regions).candidates(request.route(), &RangeEndpoints::default()) {
             let mut call = self.call(&request, Observers::default());
             call.endpoint = endpoint.clone();
-            let Ok(Ok((Ok(answer), _))) = timeout(ACCOUNT_TIMEOUT, self.attempt(&mut call)).await
-            else {
+            let Ok(Ok(Ok(answer))) = timeout(ACCOUNT_TIMEOUT, self.attempt(&mut call)).await else {
                 tracing::warn!(%endpoint, "account document cannot be requested");
                 continue;
             };

@@ -29,14 +29,21 @@ pub(crate) enum Verdict {
     Refuse,
     /// Give up. The write may have taken effect.
     RefuseAmbiguous,
-    /// Try again at once with a new signature.
-    RetrySigned,
-    /// Try again after this delay, or after the backoff delay.
-    RetryAfter(Option<Duration>),
-    /// Try again after 0.2 to 1 s, with a new signature: a partition moves, or rights change.
-    RetrySlowly,
-    /// Read the account document, and try again at the endpoint that it names.
-    Reroute,
+    /// Try again.
+    Retry(Retry),
+}
+
+/// How a request is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Retry {
+    /// At once, with a new signature.
+    Signed,
+    /// After this delay, or after the backoff delay.
+    After(Option<Duration>),
+    /// After 0.2 to 1 s, with a new signature: a partition moves, or rights change.
+    Slowly,
+    /// At the endpoint that the account document names.
+    Rerouted,
 }
 
 /// The answers about a moving range after which its caller looks for another one; about 2 s.
@@ -71,7 +78,7 @@ pub(crate) fn verdict(repeat: Repeat, tries: Tries, outcome: Outcome) -> Verdict
     }
     if outcome.is_unknown() {
         return match repeat {
-            Repeat::Always => Verdict::RetryAfter(None),
+            Repeat::Always => Verdict::Retry(Retry::After(None)),
             Repeat::IfNotExecuted => Verdict::RefuseAmbiguous,
         };
     }
@@ -80,27 +87,29 @@ pub(crate) fn verdict(repeat: Repeat, tries: Tries, outcome: Outcome) -> Verdict
         retry_after,
     } = outcome
     else {
-        return Verdict::RetryAfter(None);
+        return Verdict::Retry(Retry::After(None));
     };
     match status.code {
         _ if status.is_success() => Verdict::Accept,
-        401 if tries.unauthorized < 2 => Verdict::RetrySigned,
-        403 if status.sub == 0 && tries.unauthorized < 1 => Verdict::RetrySigned,
-        401 if tries.granted => Verdict::RetrySlowly,
-        403 if tries.granted && matches!(status.sub, 0 | 5300..=5302) => Verdict::RetrySlowly,
+        401 if tries.unauthorized < 2 => Verdict::Retry(Retry::Signed),
+        403 if status.sub == 0 && tries.unauthorized < 1 => Verdict::Retry(Retry::Signed),
+        401 if tries.granted => Verdict::Retry(Retry::Slowly),
+        403 if tries.granted && matches!(status.sub, 0 | 5300..=5302) => {
+            Verdict::Retry(Retry::Slowly)
+        }
         403 if matches!(
             status,
             ResponseStatus::WRITE_FORBIDDEN | ResponseStatus::ACCOUNT_NOT_FOUND
         ) =>
         {
-            Verdict::Reroute
+            Verdict::Retry(Retry::Rerouted)
         }
         404 if matches!(
             status,
             ResponseStatus::SESSION_NOT_AVAILABLE | ResponseStatus::CONTAINER_IN_CREATION
         ) =>
         {
-            Verdict::RetryAfter(None)
+            Verdict::Retry(Retry::After(None))
         }
         410 if status == ResponseStatus::RANGE_GONE && tries.addressed_to_range => Verdict::Refuse,
         // The caller lists the ranges again, as the official clients do at once
@@ -108,9 +117,9 @@ pub(crate) fn verdict(repeat: Repeat, tries: Tries, outcome: Outcome) -> Verdict
         410 if status.is_moving() && tries.addressed_to_range && tries.moving > MOST_MOVING => {
             Verdict::Refuse
         }
-        410 => Verdict::RetrySlowly,
-        449 | 503 => Verdict::RetryAfter(None),
-        429 => Verdict::RetryAfter(retry_after),
+        410 => Verdict::Retry(Retry::Slowly),
+        449 | 503 => Verdict::Retry(Retry::After(None)),
+        429 => Verdict::Retry(Retry::After(retry_after)),
         _ => Verdict::Refuse,
     }
 }
@@ -141,7 +150,7 @@ mod tests {
         );
     }
 
-    const RETRY: Verdict = Verdict::RetryAfter(None);
+    const RETRY: Verdict = Verdict::Retry(Retry::After(None));
 
     #[test]
     fn successes_are_accepted() {
@@ -156,11 +165,15 @@ mod tests {
             check(answered(code, sub), RETRY, RETRY);
         }
         for sub in [1000, 1002, 1007, 1008] {
-            let slowly = Verdict::RetrySlowly;
+            let slowly = Verdict::Retry(Retry::Slowly);
             check(answered(410, sub), slowly, slowly);
         }
         for sub in [3, 1008] {
-            check(answered(403, sub), Verdict::Reroute, Verdict::Reroute);
+            check(
+                answered(403, sub),
+                Verdict::Retry(Retry::Rerouted),
+                Verdict::Retry(Retry::Rerouted),
+            );
         }
         check(Outcome::NoAnswer(Delivery::NotSent), RETRY, RETRY);
     }
@@ -216,7 +229,7 @@ mod tests {
             status: ResponseStatus::new(429, 3200),
             retry_after,
         };
-        let retry = Verdict::RetryAfter(retry_after);
+        let retry = Verdict::Retry(Retry::After(retry_after));
         check(outcome, retry, retry);
     }
 
@@ -229,10 +242,10 @@ mod tests {
             };
             verdict(Repeat::IfNotExecuted, tries, answered(code, 0))
         };
-        assert_eq!(verdict_after(0, 401), Verdict::RetrySigned);
-        assert_eq!(verdict_after(1, 401), Verdict::RetrySigned);
+        assert_eq!(verdict_after(0, 401), Verdict::Retry(Retry::Signed));
+        assert_eq!(verdict_after(1, 401), Verdict::Retry(Retry::Signed));
         assert_eq!(verdict_after(2, 401), Verdict::Refuse);
-        assert_eq!(verdict_after(0, 403), Verdict::RetrySigned);
+        assert_eq!(verdict_after(0, 403), Verdict::Retry(Retry::Signed));
         assert_eq!(verdict_after(1, 403), Verdict::Refuse);
     }
 
@@ -245,7 +258,11 @@ mod tests {
         };
         let after = |code, sub| verdict(Repeat::IfNotExecuted, granted, answered(code, sub));
         for (code, sub) in [(401, 0), (403, 0), (403, 5300), (403, 5301), (403, 5302)] {
-            assert_eq!(after(code, sub), Verdict::RetrySlowly, "{code}/{sub}");
+            assert_eq!(
+                after(code, sub),
+                Verdict::Retry(Retry::Slowly),
+                "{code}/{sub}"
+            );
         }
         for sub in [1014, 1028] {
             assert_eq!(after(403, sub), Verdict::Refuse, "403/{sub}");
@@ -267,7 +284,7 @@ mod tests {
                 let tries = Tries { moving, ..tries };
                 verdict(Repeat::Always, tries, answered(410, sub))
             };
-            assert_eq!(after(MOST_MOVING), Verdict::RetrySlowly);
+            assert_eq!(after(MOST_MOVING), Verdict::Retry(Retry::Slowly));
             assert_eq!(after(MOST_MOVING + 1), Verdict::Refuse);
         }
     }

@@ -52,8 +52,7 @@ async fn aggregates_equal_the_computation_over_all_documents() {
                 Product::TITLE.max(),
                 Product::WEIGHT.avg(),
             ));
-            let (count, cents, weight, change, title, weights) =
-                catalog.query(all).one().await.unwrap();
+            let (count, cents, weight, change, title, weights) = ok!(catalog.query(all).one());
             let products = || chosen.iter();
             assert_eq!(count, u64::try_from(chosen.len()).unwrap(), "seed {seed}");
             assert_eq!(cents, products().map(|p| p.price_cents).sum::<u64>());
@@ -131,11 +130,7 @@ async fn groups_and_distinct_values_of_all_partitions_are_merged_and_sorted() {
             let two = query
                 .clone()
                 .group_by((Product::RATING, Product::ORIGIN_CITY));
-            let rows = catalog
-                .query(two.sum(Product::PRICE_CENTS))
-                .all()
-                .await
-                .unwrap();
+            let rows = ok!(catalog.query(two.sum(Product::PRICE_CENTS)).all());
             assert_eq!(rows, by_two.into_iter().collect::<Vec<_>>(), "seed {seed}");
 
             let titles = catalog.query(query.clone().distinct(Product::TITLE));

@@ -12,11 +12,7 @@ async fn a_container_made_from_the_model_does_not_differ_from_it() {
     account.shop().await;
     let strict =
         BootstrapConfig::from(Bootstrap::VerifyOnly).with_on_difference(OnDifference::Fail);
-    account
-        .database
-        .bootstrap::<Shop>("shop", strict)
-        .await
-        .unwrap();
+    ok!(account.database.bootstrap::<Shop>("shop", strict));
     assert_eq!(
         account.database.differences::<Shop>("shop").await.unwrap(),
         []

@@ -24,14 +24,9 @@ async fn a_document_is_created_read_replaced_and_deleted() {
         name: "Anna".to_owned(),
         ..profile("ann")
     };
-    let replaced = shop
-        .run(renamed.replace().if_match(&created.etag))
-        .await
-        .unwrap();
+    let replaced = ok!(shop.run(renamed.replace().if_match(&created.etag)));
     assert_ne!(replaced.etag, created.etag);
-    shop.run(key.delete().if_match(&replaced.etag))
-        .await
-        .unwrap();
+    ok!(shop.run(key.delete().if_match(&replaced.etag)));
     assert!(shop.read(&key).await.unwrap().is_none());
 }
 
@@ -103,9 +98,7 @@ async fn a_patch_changes_only_its_paths_if_its_condition_holds() {
         .incr(Order::VIEW_COUNT, 3)
         .remove(Order::NOTE)
         .when(Order::STATUS.eq("new"));
-    shop.run(pay.at(key.in_partition(&partition)))
-        .await
-        .unwrap();
+    ok!(shop.run(pay.at(key.in_partition(&partition))));
     let stored = shop
         .read(key.in_partition(&partition))
         .await

@@ -78,11 +78,7 @@ async fn no_text_becomes_sql_or_a_header_or_a_path() {
         })
     });
     checked.await.unwrap().unwrap();
-    let kept = shop
-        .query(Query::<Shop>::across_partitions())
-        .all()
-        .await
-        .unwrap();
+    let kept = ok!(shop.query(Query::<Shop>::across_partitions()).all());
     assert_eq!(kept.len(), 1, "no other document was written or deleted");
     assert_eq!(kept[0].document, Shop::Profile(bystander));
     if let Some(emulator) = account.emulator() {

@@ -80,10 +80,7 @@ async fn patches_change_documents_as_the_same_changes_in_rust() {
             patch = change(patch, &mut expected, &mut random);
         }
         let (partition, key) = (expected.partition_key(), expected.key());
-        catalog
-            .run(patch.at(key.in_partition(&partition)))
-            .await
-            .unwrap();
+        ok!(catalog.run(patch.at(key.in_partition(&partition))));
         let found = catalog
             .read(key.in_partition(&partition))
             .await

@@ -157,7 +157,7 @@ async fn a_forged_continuation_is_refused_before_many_requests_are_sent() {
     assert!(refused.unwrap_err().to_string().contains("start over"));
     let skipped = shop.query(sorted()).page(5, Some(&pages(1))).await;
     assert!(skipped.unwrap_err().to_string().contains("start over"));
-    let refused = shop.query(sorted()).available_only().page(5, None).await;
+    let refused = shop.query(sorted()).skip_unavailable().page(5, None).await;
     assert!(refused.unwrap_err().to_string().contains("all_available"));
 }
 

@@ -141,11 +141,7 @@ async fn computed_properties_filter_sort_and_project_across_partitions() {
     let odd = query.clone().filter(Note::TITLE_LOWER.starts_with("odd"));
     assert_eq!(notes.query(odd.count()).one().await.unwrap(), NOTES / 2);
     let three = Query::<Note>::across_partitions().filter(Note::TITLE_LOWER.eq("odd 03"));
-    let twice = notes
-        .query(three.values(Note::NUMBER_TWICE))
-        .all()
-        .await
-        .unwrap();
+    let twice = ok!(notes.query(three.values(Note::NUMBER_TWICE)).all());
     assert_eq!(twice, [6]);
 }
 
@@ -213,10 +209,7 @@ async fn the_nearest_documents_are_those_of_an_exhaustive_search() {
                 .filter_map(|note| Some((note.number, distance(function, of(&note)?, &wanted))));
             best(scored.collect(), function == "place")
         };
-        let hits = notes
-            .search(public().search(rank.clone(), 10))
-            .await
-            .unwrap();
+        let hits = ok!(notes.search(public().search(rank.clone(), 10)));
         assert_hits(function, &hits, &exhaustive(&|note| note.is_public));
         let one = Query::in_partition("author-3").search(rank, 10);
         let hits = notes.search(one).await.unwrap();
@@ -357,11 +350,7 @@ async fn a_container_without_search_is_extended() {
     }
     let account = Account::new().await;
     let _tags: ContainerClient<Tags> = account.open("notes").await;
-    let differences = account
-        .database
-        .differences::<Notes>("notes")
-        .await
-        .unwrap();
+    let differences = ok!(account.database.differences::<Notes>("notes"));
     let texts: Vec<String> = differences.iter().map(ToString::to_string).collect();
     for expected in [
         "its computed property `titleLower` is missing, the model's is `SELECT VALUE LOWER(c[\"title\"]) FROM c`",
@@ -377,11 +366,7 @@ async fn a_container_without_search_is_extended() {
     }
     let config = BootstrapConfig::default().with_on_difference(OnDifference::Extend);
     let notes: ContainerClient<Notes> = account.database.bootstrap("notes", config).await.unwrap();
-    let left = account
-        .database
-        .differences::<Notes>("notes")
-        .await
-        .unwrap();
+    let left = ok!(account.database.differences::<Notes>("notes"));
     assert!(left.is_empty(), "{left:#?}");
     notes.run(note(1).create()).await.unwrap();
     let query = Query::<Note>::across_partitions().filter(Note::TITLE_LOWER.eq("odd 01"));
@@ -397,11 +382,7 @@ async fn a_changed_expression_is_replaced_on_demand_only() {
     let mut other = Notes::definition();
     other.computed_properties[1].query = "SELECT VALUE UPPER(c[\"title\"]) FROM c".to_owned();
     let change = ContainerChange::default().with_search_of(&other);
-    account
-        .database
-        .change_container("notes", &change)
-        .await
-        .unwrap();
+    ok!(account.database.change_container("notes", &change));
     let query = || {
         let odd = Query::<Note>::across_partitions().filter(Note::TITLE_LOWER.starts_with("odd"));
         notes.query(odd.count()).one()
@@ -412,19 +393,11 @@ async fn a_changed_expression_is_replaced_on_demand_only() {
     let config = BootstrapConfig::default().with_on_difference(OnDifference::Extend);
     let _: ContainerClient<Notes> = account.database.bootstrap("notes", config).await.unwrap();
     assert_eq!(query().await.unwrap(), 0);
-    let left = account
-        .database
-        .differences::<Notes>("notes")
-        .await
-        .unwrap();
+    let left = ok!(account.database.differences::<Notes>("notes"));
     assert_eq!(left.len(), 1, "{left:?}");
 
     let change = ContainerChange::default().with_search_of(&Notes::definition());
-    account
-        .database
-        .change_container("notes", &change)
-        .await
-        .unwrap();
+    ok!(account.database.change_container("notes", &change));
     assert_eq!(query().await.unwrap(), NOTES / 2);
     assert_eq!(
         account

@@ -64,10 +64,7 @@ async fn filled(account: &Account) -> ContainerClient<Notes> {
 #[tokio::test]
 async fn the_costs_of_searches_in_the_docs_are_measured() {
     let account = Account::new().await;
-    if account.emulator().is_none() {
-        println!("skipped: needs the emulator");
-        return; // the docs have the charges of the emulator
-    }
+    or_skip!(account.emulator(), "needs the emulator");
     let notes = filled(&account).await;
     let mut lines = Vec::new();
     let mut add = async |what: &str, does: std::pin::Pin<Box<dyn Future<Output = usize> + '_>>| {

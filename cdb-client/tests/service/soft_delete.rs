@@ -107,11 +107,7 @@ async fn queries_return_exactly_the_documents_that_are_not_deleted() {
 
     let count: u64 = notebook.query(all().count()).one().await.unwrap();
     assert_eq!(count, u64::try_from(expected.len()).unwrap());
-    let numbers: Vec<u64> = notebook
-        .query(all().values(Note::NUMBER))
-        .all()
-        .await
-        .unwrap();
+    let numbers: Vec<u64> = ok!(notebook.query(all().values(Note::NUMBER)).all());
     assert_eq!(numbers.into_iter().collect::<BTreeSet<_>>(), expected);
     assert_eq!(counts_by_color(&notebook).await, brute_counts(&expected));
 }
@@ -235,10 +231,7 @@ async fn a_missing_document_cannot_be_deleted_or_restored() {
 #[tokio::test]
 async fn the_condition_costs_what_the_docs_say() {
     let account = Account::new().await;
-    if account.emulator().is_none() {
-        println!("skipped: needs the emulator");
-        return; // the docs have the charges of the emulator
-    }
+    or_skip!(account.emulator(), "needs the emulator");
     let notebook = notebook(&account, 1_000).await;
     notebook.physical_partitions().await.unwrap();
     for number in 0..500 {

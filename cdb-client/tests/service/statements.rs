@@ -53,11 +53,7 @@ async fn a_statement_sorts_and_pages_documents_of_its_type_across_partitions() {
     assert!(documents(rows).eq(orders.iter().cloned()));
     let (mut paged, mut from) = (Vec::new(), None::<Continuation>);
     loop {
-        let page = shop
-            .query(all.clone())
-            .page(7, from.as_ref())
-            .await
-            .unwrap();
+        let page = ok!(shop.query(all.clone()).page(7, from.as_ref()));
         paged.extend(documents(page.rows));
         let Some(next) = page.next else { break };
         from = Some(next);

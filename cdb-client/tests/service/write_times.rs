@@ -89,9 +89,7 @@ async fn every_kind_of_write_sets_its_time() {
 
     later(&shop).await;
     let stored = shop.read(&key).await.unwrap().unwrap();
-    shop.run(stored.document.replace().if_match(&stored.etag))
-        .await
-        .unwrap();
+    ok!(shop.run(stored.document.replace().if_match(&stored.etag)));
     let replaced = times(&shop, 1).await;
     assert_eq!(
         replaced.0, created,

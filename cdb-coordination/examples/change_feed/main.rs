@@ -1,5 +1,5 @@
 //! Processes handle the changes of a container, and one of them is killed every few seconds. Counts
-//! missed, repeated and disordered changes. Prints the table of docs/change-feed.md.
+//! missed, repeated and disordered changes. Prints a table of the crate's README.
 //!
 //! `cargo run -p cdb-coordination --example change_feed -- [changes] [processes] [changes
 //! a second]`, by default 1,000,000, 8 and as many as the emulator takes.

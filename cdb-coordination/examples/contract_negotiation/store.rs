@@ -5,7 +5,7 @@ use std::time::Duration;
 use cdb_client::{ContainerClient, Page};
 use cdb_coordination::lease::LeaseGuard;
 use cdb_coordination::store::{Criteria, StoreError};
-use cdb_coordination::{LeaseError, Leases, Store};
+use cdb_coordination::{LeaseError, Leases, Repository};
 use cdb_model::query::SortCriterion;
 use cdb_model::shape::Direction;
 use cdb_model::{Batch, Document as _, Patch, Query, Stored, Timestamp};
@@ -18,7 +18,7 @@ use super::negotiation::{
 pub(crate) type Held = LeaseGuard<Dataspace, ContractNegotiation>;
 
 pub(crate) struct NegotiationStore {
-    store: Store<Dataspace, ContractNegotiation>,
+    store: Repository<Dataspace, ContractNegotiation>,
     leases: Leases<Dataspace, ContractNegotiation>,
 }
 
@@ -28,7 +28,7 @@ impl NegotiationStore {
         holder: &str,
         lease: Duration,
     ) -> Self {
-        let store = Store::new(container);
+        let store = Repository::new(container);
         Self {
             leases: store.leases(holder).with_duration(lease),
             store,

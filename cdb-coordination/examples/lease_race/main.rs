@@ -1,5 +1,5 @@
 //! Processes compete for the same documents, and half of them are killed. Measures how often each
-//! document is leased, whether one is lost, and the cost. Prints the table of docs/coordination.md.
+//! document is leased, whether one is lost, and the cost. Prints a table of the crate's README.
 //!
 //! `cargo run -p cdb-coordination --example lease_race -- [documents] [processes]`, by default
 //! 10,000 and 8.

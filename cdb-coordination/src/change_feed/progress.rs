@@ -12,7 +12,7 @@ use super::documents::{
     ChangeFeedState, PartDocument, PartFailure, ProcessorDocument, ProcessorDocumentKey,
 };
 use super::telemetry::oldest;
-use crate::lease::{LeaseError, execute_once};
+use crate::lease::{LeaseError, execute_fenced_once};
 
 /// The page size while documents of other types precede the next change.
 const FOREIGN_PAGE: u32 = 1000;
@@ -145,7 +145,7 @@ async fn written(
         let found = latest.read(&processor.key()).await?;
         Ok(found.is_some_and(|stored| stored.document.start_id == processor.start_id))
     };
-    Ok(execute_once(state, batch, took_place).await?)
+    Ok(execute_fenced_once(state, batch, took_place).await?)
 }
 
 /// Deletes the parts of the generations before the last one. Handlers may still run for parts of the

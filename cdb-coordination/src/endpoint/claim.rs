@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use super::inner::Inner;
 use super::partition::incoming;
-use crate::lease::{Lockable, Renewed, keep};
+use crate::lease::{Lockable, Renewed, renew_lock};
 use crate::message::{Content, Incoming, MessageDocument};
 use crate::timing::SHORTEST_RENEWAL_PAUSE;
 
@@ -101,7 +101,7 @@ where
     pub(super) async fn renew(&self, claimed: &mut Claimed<'_, C>) -> Renewal {
         let until = self.container.now() + self.config.claim;
         let longer = Patch::new().set(MessageDocument::<C>::RECEIVE_DUE, Some(until));
-        let kept = keep(&self.container, &claimed.stored, &longer);
+        let kept = renew_lock(&self.container, &claimed.stored, &longer);
         match timeout(self.config.claim / 3, kept).await {
             Ok(Ok(Renewed::Written(etag))) => {
                 claimed.stored.etag = etag;

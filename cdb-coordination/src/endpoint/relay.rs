@@ -53,7 +53,9 @@ where
             if sorting.bulk.is_empty() {
                 return Vec::new();
             }
-            self.container.execute_bulk_available(&sorting.bulk).await
+            self.container
+                .execute_bulk_skipping_unavailable(&sorting.bulk)
+                .await
         };
         let away = join_all(
             sorting

@@ -80,7 +80,7 @@ where
             .filter(MessageDocument::<C>::RECEIVE_DUE.le(self.container.now()))
             .order_by(MessageDocument::<C>::BY_RECEIVE_DUE);
         let run = self.container.query(query).page_size(PAGE).row_by_row();
-        let mut pages = run.available_only().pages();
+        let mut pages = run.skip_unavailable().pages();
         let mut read = 0;
         while !self.stop.is_cancelled()
             && let Some(page) = pages.next_page().await?

@@ -161,7 +161,7 @@ pub async fn confirm_lock<D: Lockable>(
     }
 }
 
-/// The result of [`keep`], a write under a lock.
+/// The result of [`renew_lock`], a write under a lock.
 #[derive(Debug)]
 pub enum Renewed<D> {
     /// The write took place and left this version.
@@ -182,7 +182,7 @@ pub enum Renewed<D> {
 ///
 /// ```
 /// use std::time::Duration;
-/// use cdb_coordination::lease::{Renewed, keep};
+/// use cdb_coordination::lease::{Renewed, renew_lock};
 /// use cdb_model::operation::Leasable;
 /// use cdb_model::{Document as _, Patch};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
@@ -196,10 +196,10 @@ pub enum Renewed<D> {
 /// // `held` is the locked document.
 /// let longer = held.document.lease.kept("6f1e62a0", shop.now() + Duration::from_secs(30));
 /// let renewal = Order::LEASE_PATHS.set(Patch::new(), &longer);
-/// assert!(matches!(keep(&shop, &held, &renewal).await?, Renewed::Written(_)));
+/// assert!(matches!(renew_lock(&shop, &held, &renewal).await?, Renewed::Written(_)));
 /// # Ok(()) }).unwrap();
 /// ```
-pub async fn keep<C, D>(
+pub async fn renew_lock<C, D>(
     container: &ContainerClient<C>,
     held: &Stored<D>,
     patch: &Patch<D>,
@@ -300,7 +300,7 @@ mod tests {
             (Effect::DropAnswer, Some(LATER)),
         ] {
             emulator.inject(Fault::once(effect));
-            let kept = keep(&container, &held, &renewal()).await;
+            let kept = renew_lock(&container, &held, &renewal()).await;
             let Ok(Renewed::Held(found)) = kept else {
                 panic!("{kept:?}");
             };
@@ -308,14 +308,14 @@ mod tests {
         }
         // The document has another version than the one that the holder knows, but the lock is
         // still held.
-        let kept = keep(&container, &held, &renewal()).await;
+        let kept = renew_lock(&container, &held, &renewal()).await;
         assert!(matches!(kept, Ok(Renewed::Held(_))), "{kept:?}");
     }
 
     #[tokio::test]
     async fn a_lock_is_lost_when_another_process_takes_or_deletes_the_document() {
         let (_emulator, container, held) = held().await;
-        let kept = keep(&container, &held, &renewal()).await;
+        let kept = renew_lock(&container, &held, &renewal()).await;
         let Ok(Renewed::Written(etag)) = kept else {
             panic!("{kept:?}");
         };
@@ -323,13 +323,13 @@ mod tests {
         let taken = Patch::new().set(Task::LOCK_TOKEN, Some("other".to_owned()));
         let other = lock(&container, &held, &taken, "other").await;
         assert!(other.expect("it is locked").is_some());
-        let kept = keep(&container, &held, &renewal()).await;
+        let kept = renew_lock(&container, &held, &renewal()).await;
         assert!(matches!(kept, Ok(Renewed::Lost)), "{kept:?}");
         container
             .run(held.document.key().delete())
             .await
             .expect("it is deleted");
-        let kept = keep(&container, &held, &renewal()).await;
+        let kept = renew_lock(&container, &held, &renewal()).await;
         assert!(matches!(kept, Ok(Renewed::Lost)), "{kept:?}");
     }
 }

@@ -22,6 +22,6 @@ pub(crate) use error::LeaseError;
 pub(crate) use explicit::Leases;
 pub use fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 pub use guard::LeaseGuard;
-pub use lock::{Lockable, Renewed, confirm_lock, is_lost_race, keep, lock};
+pub use lock::{Lockable, Renewed, confirm_lock, is_lost_race, lock, renew_lock};
 pub use operation::{LeasedOperation, RenewableLease};
-pub use proven_batch::{execute_once, execute_proven};
+pub use proven_batch::{execute_fenced_batch, execute_fenced_once};

@@ -19,7 +19,7 @@ use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 /// [is ambiguous](Error::is_ambiguous).
 ///
 /// ```
-/// use cdb_coordination::lease::{Fenced, execute_proven};
+/// use cdb_coordination::lease::{Fenced, execute_fenced_batch};
 /// use cdb_model::{Batch, Document as _};
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{OrderKey, order};
@@ -28,11 +28,11 @@ use super::fenced_write::{Fenced, FencedWrite, Found, execute_fenced};
 /// let mut batch = Batch::new("ann");
 /// batch.add(order(7).create())?;
 /// batch.add(order(8).create())?;
-/// let placed = execute_proven(&shop, &batch, &OrderKey::new("ann", 7)).await?;
+/// let placed = execute_fenced_batch(&shop, &batch, &OrderKey::new("ann", 7)).await?;
 /// assert!(matches!(placed, Fenced::Committed(_)));
 /// # Ok(()) }).unwrap();
 /// ```
-pub async fn execute_proven<C, T>(
+pub async fn execute_fenced_batch<C, T>(
     container: &ContainerClient<C>,
     batch: &Batch<C>,
     created: T,
@@ -61,7 +61,7 @@ where
 /// # Errors
 /// The error of the last send, when the batch did not take place or its outcome is unknown. In the
 /// latter case it [is ambiguous](Error::is_ambiguous).
-pub async fn execute_once<C, F, R>(
+pub async fn execute_fenced_once<C, F, R>(
     container: &ContainerClient<C>,
     batch: &Batch<C>,
     took_place: F,

@@ -11,7 +11,7 @@ use cdb_model::{Batch, Container, Document as _, PartitionKey, Query, Stored, Ti
 
 use super::unreadable::{Partial, read_again};
 use crate::endpoint::{MessagingConfig, agree_on_form};
-use crate::lease::execute_once;
+use crate::lease::execute_fenced_once;
 use crate::message::{
     Content, Dead, Envelope, MessageAddress, MessageDocument, MessageDocumentKey, MessageId, Side,
 };
@@ -298,7 +298,7 @@ where
             is_gone.store(is_redriven, Ordering::Relaxed);
             Ok(is_redriven)
         };
-        match execute_once(&self.container, &batch, took_place).await {
+        match execute_fenced_once(&self.container, &batch, took_place).await {
             Ok(()) if is_gone.load(Ordering::Relaxed) => Err(OutboxError::Undecided),
             Err(error) if error.is_not_found() || error.is_conflict() => Err(OutboxError::Gone),
             executed => Ok(executed?),

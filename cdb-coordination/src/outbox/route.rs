@@ -37,7 +37,7 @@ where
             }
         }
         if !bulk.is_empty() {
-            let answers = self.execute_bulk_available(&bulk).await;
+            let answers = self.execute_bulk_skipping_unavailable(&bulk).await;
             for (number, answer) in places.into_iter().zip(answers) {
                 results[number] = arrival(answer.map(drop));
             }

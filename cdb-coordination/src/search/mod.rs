@@ -68,7 +68,7 @@ where
     loop {
         let once = async {
             let run = container.query(query.clone()).page_size(size).row_by_row();
-            let mut pages = run.available_only().pages();
+            let mut pages = run.skip_unavailable().pages();
             let mut found = Rows::apart(Vec::new());
             while found.rows.len() < most
                 && found.rows.len() + found.unreadable.len() < MAX_ROWS as usize

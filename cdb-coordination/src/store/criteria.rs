@@ -22,14 +22,14 @@ const ROWS: u32 = 50;
 /// Fields have their Rust names or their stored names, and must be indexed.
 ///
 /// ```
-/// use cdb_coordination::Store;
+/// use cdb_coordination::Repository;
 /// use cdb_coordination::store::Criteria;
 /// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, order};
 /// # shop::with_shop(async |shop| {
 ///
-/// let orders = Store::<_, Order>::new(&shop);
+/// let orders = Repository::<_, Order>::new(&shop);
 /// orders.run(order(1).create()).await?;
 /// let open = orders.query(&Criteria::all().with("state", "open").limit(10)).await?;
 /// assert_eq!(open.rows.len(), 1);

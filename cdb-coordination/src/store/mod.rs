@@ -3,7 +3,7 @@
 //!
 //! Criteria from search forms or URLs use indexed fields and values only, never query text. Every
 //! write resolves a lost answer. Leases are optional: a type with `#[document(lease)]` has
-//! [`Store::leases`](crate::Store::leases).
+//! [`Repository::leases`](crate::Repository::leases).
 
 mod criteria;
 mod error;

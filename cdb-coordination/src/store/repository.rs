@@ -20,14 +20,14 @@ use crate::lease::Leases;
 /// The documents of type `D` in a container.
 ///
 /// ```
-/// use cdb_coordination::Store;
+/// use cdb_coordination::Repository;
 /// use cdb_coordination::store::Criteria;
 /// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, Shop, order};
 /// # shop::with_shop(async |shop| {
 ///
-/// let orders = Store::<Shop, Order>::new(&shop);
+/// let orders = Repository::<Shop, Order>::new(&shop);
 /// orders.run(order(7).create()).await?;
 /// let open = orders.query(&Criteria::all().with("state", "open").limit(20)).await?;
 /// for mut order in open.rows {
@@ -38,12 +38,12 @@ use crate::lease::Leases;
 /// # Ok(()) }).unwrap();
 /// ```
 #[derive_where(Clone, Debug)]
-pub struct Store<C, D> {
+pub struct Repository<C, D> {
     container: ContainerClient<C>,
     marker: PhantomData<fn() -> D>,
 }
 
-impl<C, D> Store<C, D>
+impl<C, D> Repository<C, D>
 where
     C: Container,
     D: MemberOf<C>,
@@ -95,7 +95,7 @@ where
     }
 }
 
-impl<C, D> Store<C, D>
+impl<C, D> Repository<C, D>
 where
     C: Container,
     D: MemberOf<C> + QueriedIn<C>,
@@ -166,7 +166,7 @@ where
     }
 }
 
-impl<C, D> Store<C, D>
+impl<C, D> Repository<C, D>
 where
     C: Container,
     D: MemberOf<C> + Leasable,

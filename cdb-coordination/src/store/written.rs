@@ -15,7 +15,7 @@ use cdb_model::{Container, Document, ETag, Patch, Stored, Timestamp};
 use super::error::StoreError;
 use crate::lease::{Fenced, FencedWrite, Found, execute_fenced};
 
-/// An operation that a [`Store`](crate::Store) executes.
+/// An operation that a [`Repository`](crate::Repository) executes.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an operation of this store",
     note = "a store takes `document.create()`, `document.upsert()`, `stored.replace()`, `key.patch()` and `key.delete()` of its document type"

@@ -11,7 +11,7 @@ use cdb_client::transport::{
     Delivery, HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError,
 };
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, Error, MasterKey};
-use cdb_coordination::Store;
+use cdb_coordination::Repository;
 use cdb_coordination::store::StoreError;
 use cdb_emulator::{Effect, Emulator, Fault};
 use cdb_model::document::DocumentAddress;
@@ -133,8 +133,8 @@ impl Writer {
         Self { wire, counters }
     }
 
-    fn store(&self) -> Store<Counters, Counter> {
-        Store::new(&self.counters)
+    fn store(&self) -> Repository<Counters, Counter> {
+        Repository::new(&self.counters)
     }
 
     /// Makes a call. Fails if it contradicts the answers to its writes.

@@ -1,4 +1,4 @@
-//! The model of request units. docs/emulator-queries.md describes it with its sources.
+//! The model of request units. `docs/charges.md` of this crate describes it with its sources.
 //!
 //! The formulas match the figures of the service's documentation, which the tests below assert.
 //! Other numbers are estimates. The model is good enough to compare two programs or two policies,

@@ -2,6 +2,7 @@
 
 mod access;
 mod charge;
+mod dispatch;
 mod feed;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzing;
@@ -10,40 +11,9 @@ mod metadata;
 mod query;
 mod target;
 
+pub(crate) use dispatch::dispatch;
 pub(crate) use metadata::catalog::set_index_progress;
 pub(crate) use metadata::ranges;
 #[cfg(test)]
 pub(crate) use query::run::rows_of;
 pub(crate) use query::scope::reached_partitions;
-
-use http::Method;
-
-use self::items::{batch, item, partition_key_delete};
-use self::metadata::{catalog, offers};
-use self::query::{page, query_plan};
-use crate::account::Service;
-use crate::protocol::{OperationKind, Request, Resource, Response, ServiceError, route};
-
-/// Executes an authorized request.
-pub(crate) fn dispatch(service: &Service, request: &Request) -> Result<Response, ServiceError> {
-    match (&request.resource, &request.method) {
-        (Resource::Items(_), _) if route::is_plan_request(&request.headers) => {
-            query_plan::plan(service, request)
-        }
-        (Resource::Items(_), method) => match request.kind {
-            OperationKind::Query => page::query(service, request),
-            OperationKind::Batch => batch::transactional(service, request),
-            OperationKind::Bulk => batch::bulk(service, request),
-            OperationKind::Feed if method == Method::GET => feed::feed(service, request),
-            OperationKind::Create | OperationKind::Upsert => item::create(service, request),
-            _ => Err(ServiceError::method_not_allowed(method, "GET or POST")),
-        },
-        (Resource::Item(_, id), _) => item::item(service, request, id),
-        (Resource::Ranges(_), &Method::GET) => ranges::ranges(service, request),
-        (Resource::PartitionKeyDelete(_), &Method::POST) => {
-            partition_key_delete::delete(service, request)
-        }
-        (Resource::Offers | Resource::Offer(_), _) => offers::dispatch(service, request),
-        _ => catalog::dispatch(service, request),
-    }
-}

@@ -14,6 +14,16 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::time::Instant;
 
+/// The value of a call that succeeds.
+macro_rules! ok {
+    ($call:expr) => {
+        match $call.await {
+            Ok(value) => value,
+            Err(error) => panic!("{}: {error:?}", stringify!($call)),
+        }
+    };
+}
+
 /// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -27,6 +37,12 @@ impl Answer {
     #[track_caller]
     pub(crate) fn is(&self, status: u16) {
         assert_eq!(self.status, status, "{}", self.body);
+    }
+
+    /// Checks the status and a header.
+    #[track_caller]
+    pub(crate) fn has(&self, status: u16, header: &str, value: &str) {
+        assert_eq!((self.status, self.header(header)), (status, value));
     }
 
     /// Returns the text of a header; empty if it is missing.

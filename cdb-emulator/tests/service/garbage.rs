@@ -134,10 +134,8 @@ async fn a_signature_is_invalid_for_another_request() {
         (Method::DELETE, DOCS, "dbs/db"),
     ] {
         let request = Request::new(method, resource, path);
-        let refused = account
-            .send_as(&token, &date, &request)
-            .await
-            .expect("an answer");
+        let refused = account.send_as(&token, &date, &request).await;
+        let refused = refused.expect("an answer");
         assert_eq!(
             (refused.status, &refused.body["code"]),
             (401, &json!("Unauthorized")),

@@ -1,5 +1,6 @@
 //! Tests of the emulator over raw HTTP.
 
+#[macro_use]
 mod account;
 mod admin;
 mod browser;

@@ -116,11 +116,7 @@ async fn a_poll_of_a_long_queue_loads_only_its_results() {
 
 #[tokio::test]
 async fn ranges_partition_the_documents_and_unknown_ranges_are_gone() {
-    let emulator = Emulator::builder()
-        .physical_partitions(4)
-        .start()
-        .await
-        .expect("it starts");
+    let emulator = ok!(Emulator::builder().physical_partitions(4).start());
     let account = Account::with(emulator, json!({})).await;
     for n in 0..40 {
         let key = format!("[\"{n}\"]");

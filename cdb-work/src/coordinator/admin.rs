@@ -1,5 +1,5 @@
 //! The failed messages of a container, for administrators: those that are retried, and those that are
-//! set aside.
+//! dead.
 //!
 //! Every operation is one conditional write. Any process may redrive or discard a message; the
 //! holder of its partition notices with its next sweep.
@@ -34,10 +34,10 @@ use crate::streams::stream::StreamKey;
 /// for message in admin.retrying(100, None).await?.rows {
 ///     println!("{} failed {} times: {:?}", message.message_id, message.attempts, message.last_failure);
 /// }
-/// for message in admin.set_aside(100, None).await?.rows {
+/// for message in admin.dead_letters(100, None).await?.rows {
 ///     admin.redrive(&message).await?;
 /// }
-/// assert_eq!(admin.counts().await?.set_aside, 0);
+/// assert_eq!(admin.counts().await?.dead, 0);
 /// # Ok(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
@@ -57,13 +57,13 @@ pub struct WorkCounts {
     /// Those among them that failed and are retried.
     pub retrying: u64,
     /// Messages that failed too often and wait for an operator.
-    pub set_aside: u64,
+    pub dead: u64,
 }
 
 impl WorkCounts {
     /// The number of streams that are blocked by a failed message. A stream has at most one.
     pub fn blocked_streams(&self) -> u64 {
-        self.retrying + self.set_aside
+        self.retrying + self.dead
     }
 }
 
@@ -104,21 +104,21 @@ impl WorkAdmin {
     ///
     /// # Errors
     /// When the query fails, or `from` belongs to another query.
-    pub async fn set_aside(
+    pub async fn dead_letters(
         &self,
         rows: usize,
         from: Option<&Continuation>,
     ) -> Result<Page<WorkMessage>, Error> {
-        let query = all_aside().order_by(WorkMessage::DEAD_SINCE.asc());
+        let query = all_dead().order_by(WorkMessage::DEAD_SINCE.asc());
         self.page(query, rows, from).await
     }
 
-    /// Reads a message that failed too often, as [`set_aside`](Self::set_aside) does. Returns `None` when
-    /// the message is not set aside.
+    /// Reads a message that failed too often, as [`dead_letters`](Self::dead_letters) does. Returns `None` when
+    /// the message is not dead.
     ///
     /// # Errors
     /// When the query fails.
-    pub async fn find_set_aside(&self, key: &WorkMessageKey) -> Result<Option<WorkMessage>, Error> {
+    pub async fn dead_letter(&self, key: &WorkMessageKey) -> Result<Option<WorkMessage>, Error> {
         match self.container.read(key).await {
             Ok(found) => {
                 let found = found.map(|stored| stored.document);
@@ -129,7 +129,7 @@ impl WorkAdmin {
         }
         // A query returns the readable fields.
         let query = Query::in_partition(&*key.partition)
-            .filter(WorkMessage::MESSAGE_ID.eq(&*key.message_id) & aside());
+            .filter(WorkMessage::MESSAGE_ID.eq(&*key.message_id) & is_dead());
         let mut from = None;
         loop {
             let page = self.page(query.clone(), 100, from.as_ref()).await?;
@@ -172,26 +172,26 @@ impl WorkAdmin {
         };
         let oldest = waiting().order_by(WorkMessage::BY_WAITING).limit(1);
         let container = &self.container;
-        let (waiting, oldest, retrying, aside) = futures::try_join!(
+        let (waiting, oldest, retrying, dead) = futures::try_join!(
             container.query(waiting().count()).first(),
             container
                 .query(oldest.values(WorkMessage::WAITING_SINCE))
                 .first(),
             container.query(retrying().count()).first(),
-            container.query(all_aside().count()).first(),
+            container.query(all_dead().count()).first(),
         )?;
         Ok(WorkCounts {
             waiting: waiting.unwrap_or_default(),
             oldest: oldest.flatten(),
             retrying: retrying.unwrap_or_default(),
-            set_aside: aside.unwrap_or_default(),
+            dead: dead.unwrap_or_default(),
         })
     }
 
-    /// Retries a message that was set aside, with all its attempts.
+    /// Retries a message that is dead, with all its attempts.
     ///
     /// # Errors
-    /// [`WorkError::NotSetAside`] when the message is not set aside, or no longer.
+    /// [`WorkError::NotDead`] when the message is not dead, or no longer.
     pub async fn redrive(&self, message: &WorkMessage) -> Result<(), WorkError> {
         let container = &self.container;
         let now = container.now();
@@ -201,15 +201,15 @@ impl WorkAdmin {
             .set(WorkMessage::ATTEMPTS, 0)
             .set(WorkMessage::STARTED_UNDER, None)
             .set(WorkMessage::DEAD_SINCE, None)
-            .when(is_set_aside(message));
+            .when(is_dead_since(message));
         let patched = container.run(patch.at(&message_key(message))).await;
         refused(patched.map(drop), message)
     }
 
-    /// Completes a message that was set aside without handling it: its stream goes on.
+    /// Completes a message that is dead without handling it: its stream goes on.
     ///
     /// # Errors
-    /// [`WorkError::NotSetAside`] when the message is not set aside, or no longer.
+    /// [`WorkError::NotDead`] when the message is not dead, or no longer.
     pub async fn discard(&self, message: &WorkMessage) -> Result<(), WorkError> {
         let key = StreamKey::new(message.lane, &message.stream);
         let ended = Patch::<WorkMessage>::new()
@@ -217,7 +217,7 @@ impl WorkAdmin {
             .set(WorkMessage::BODY, String::new())
             .set(WorkMessage::DEAD_SINCE, None)
             .set(WorkMessage::TTL, Some(seconds(self.remember)))
-            .when(is_set_aside(message));
+            .when(is_dead_since(message));
         let next = Patch::<WorkStream>::new()
             .set(WorkStream::DONE, message.sequence)
             .set(WorkStream::TOUCHED, self.container.now())
@@ -238,18 +238,18 @@ fn retrying() -> Query<WorkMessage> {
     Query::across_partitions().filter(is_waiting & is_retried)
 }
 
-fn all_aside() -> Query<WorkMessage> {
-    Query::across_partitions().filter(aside())
+fn all_dead() -> Query<WorkMessage> {
+    Query::across_partitions().filter(is_dead())
 }
 
-/// Matches the messages that are set aside. Not by `is_defined`: null, which is also the value after
+/// Matches the messages that are dead. Not by `is_defined`: null, which is also the value after
 /// a decision, comes first.
-fn aside() -> Filter<WorkMessage> {
+fn is_dead() -> Filter<WorkMessage> {
     WorkMessage::DEAD_SINCE.gt(Timestamp::default())
 }
 
-/// Matches the time at which the message was set aside, not a later one.
-fn is_set_aside(message: &WorkMessage) -> Filter<WorkMessage> {
+/// Matches the time at which the message became dead, not a later one.
+fn is_dead_since(message: &WorkMessage) -> Filter<WorkMessage> {
     match message.dead_since {
         Some(since) => WorkMessage::DEAD_SINCE.eq(since),
         None => Filter::none(),
@@ -259,7 +259,7 @@ fn is_set_aside(message: &WorkMessage) -> Filter<WorkMessage> {
 fn refused(result: Result<(), Error>, message: &WorkMessage) -> Result<(), WorkError> {
     match result {
         Err(error) if error.is_precondition_failed() || error.is_not_found() => {
-            Err(WorkError::NotSetAside {
+            Err(WorkError::NotDead {
                 message_id: message.message_id.clone(),
             })
         }
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn an_index_serves_the_lists_and_the_counts() {
         let policy = Work::definition().indexing_policy;
-        for query in [retrying(), all_aside()] {
+        for query in [retrying(), all_dead()] {
             let explained = query.explain(&policy);
             assert!(explained.is_narrowed(), "{explained}");
         }

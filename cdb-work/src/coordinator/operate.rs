@@ -17,19 +17,19 @@ impl WorkCoordinator {
         WorkAdmin::new(inner.container.clone()).remember(inner.config.remember)
     }
 
-    /// Returns the first page of [`WorkAdmin::set_aside`].
+    /// Returns the first page of [`WorkAdmin::dead_letters`].
     ///
     /// # Errors
     /// When the query fails.
-    pub async fn set_aside(&self, most: u32) -> Result<Vec<WorkMessage>, WorkError> {
+    pub async fn dead_letters(&self, most: u32) -> Result<Vec<WorkMessage>, WorkError> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        Ok(self.admin().set_aside(most, None).await?.rows)
+        Ok(self.admin().dead_letters(most, None).await?.rows)
     }
 
     /// As [`WorkAdmin::redrive`].
     ///
     /// # Errors
-    /// [`WorkError::NotSetAside`] when the message is not set aside, or no longer.
+    /// [`WorkError::NotDead`] when the message is not dead, or no longer.
     pub async fn redrive(&self, message: &WorkMessage) -> Result<(), WorkError> {
         self.admin().redrive(message).await
     }
@@ -37,7 +37,7 @@ impl WorkCoordinator {
     /// As [`WorkAdmin::discard`].
     ///
     /// # Errors
-    /// [`WorkError::NotSetAside`] when the message is not set aside, or no longer.
+    /// [`WorkError::NotDead`] when the message is not dead, or no longer.
     pub async fn discard(&self, message: &WorkMessage) -> Result<(), WorkError> {
         self.admin().discard(message).await
     }

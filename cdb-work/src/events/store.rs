@@ -18,7 +18,7 @@ use crate::streams::documents::{
     EventHeadKey, EventSnapshot, EventSnapshotKey, StreamEvent, StreamEventKey, Work,
 };
 use crate::streams::partitions::Partitions;
-use cdb_coordination::lease::{execute_once, is_lost_race};
+use cdb_coordination::lease::{execute_fenced_once, is_lost_race};
 use cdb_coordination::message::MessageContext;
 
 /// Appends and reads events. Cheap to clone.
@@ -103,7 +103,7 @@ impl EventStore {
             let last = latest.read(last).await?;
             Ok(last.is_some_and(|stored| stored.document.token == *token))
         };
-        match execute_once(&self.container, &append.batch, took_place).await {
+        match execute_fenced_once(&self.container, &append.batch, took_place).await {
             Ok(()) => Ok(append.version),
             Err(error) if is_lost_race(&error) && error.operation_index().is_some() => {
                 Err(WorkError::VersionConflict {
@@ -286,7 +286,7 @@ impl EventStore {
         let first = &first.key();
         let took_place =
             |latest: ContainerClient<Work>| async move { Ok(latest.read(first).await?.is_none()) };
-        execute_once(&self.container, &batch, took_place).await?;
+        execute_fenced_once(&self.container, &batch, took_place).await?;
         Ok(events.len() as u64)
     }
 

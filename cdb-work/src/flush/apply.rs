@@ -75,7 +75,7 @@ pub(crate) fn outcome(pending: &Pending, sequence: u64) -> Settlement {
             let due_at = report.message.due_at;
             (Settlement::Retrying { due_at }, Some("failed"))
         }
-        Change::SetAside => (Settlement::SetAside, Some("set_aside")),
+        Change::Dead => (Settlement::Dead, Some("dead")),
     };
     if let Some(named) = named {
         telemetry::ended(named);

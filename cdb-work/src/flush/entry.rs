@@ -33,7 +33,7 @@ use crate::streams::stream::ClaimState;
 /// let kind = claimed.message().kind.clone();
 /// let report = match kind.as_str() {
 ///     "paid" => claimed.done(),
-///     other => claimed.failed(format!("unknown kind `{other}`")), // retried, then set aside
+///     other => claimed.failed(format!("unknown kind `{other}`")), // retried, then dead
 /// };
 /// now.report(report).await?;
 /// # work.shutdown().await?; Ok(()) }).unwrap();
@@ -134,7 +134,7 @@ impl ClaimedWork {
         WorkReport::last(self.held, Reported::Failed(reason.into()))
     }
 
-    /// Reports a failure that every attempt would repeat: the message is set aside or skipped at
+    /// Reports a failure that every attempt would repeat: the message becomes dead, or is skipped, at
     /// once, as after its last attempt.
     pub fn rejected(self, reason: impl Into<String>) -> WorkReport {
         WorkReport::last(self.held, Reported::Rejected(reason.into()))

@@ -129,7 +129,7 @@ pub struct WorkFailure {
     pub message: Arc<WorkMessage>,
     /// The failure of the handler, or the refusal of its report.
     pub reason: String,
-    /// `Retrying`, `SetAside` or `Done` (skipped); the error when the result was not written.
+    /// `Retrying`, `Dead` or `Done` (skipped); the error when the result was not written.
     pub settled: Result<Settlement, WorkError>,
 }
 
@@ -153,7 +153,7 @@ type FailureHook = Box<dyn Fn(&WorkFailure) + Send + Sync>;
 /// fn handlers() -> WorkHandlers {
 ///     WorkHandlers::new()
 ///         .on(async |paid: Paid, work| match paid.cents {
-///             0 => Err(HandlerError::permanently("there is nothing to pay")), // set aside at once
+///             0 => Err(HandlerError::permanently("there is nothing to pay")), // a dead letter at once
 ///             _ => Ok(work.done()),
 ///         })
 ///         .on_failure(|failure| eprintln!("{}", failure.reason))
@@ -200,7 +200,7 @@ impl WorkHandlers {
     }
 
     /// Registers the handler of all other messages. Without it, a message of another kind or for
-    /// another handler is set aside.
+    /// another handler becomes dead.
     #[must_use]
     pub fn otherwise<F, Fut>(mut self, handler: F) -> Self
     where

@@ -429,7 +429,7 @@ pub(crate) fn advance_event_head(
 fn change(report: &NotedReport, remember: u32) -> Patch<WorkMessage> {
     let message = &report.message;
     let patch = Patch::new().set(WorkMessage::STATUS, message.status);
-    let ends = matches!(report.change, Change::End | Change::SetAside);
+    let ends = matches!(report.change, Change::End | Change::Dead);
     let patch = if ends && message.retrying {
         patch.set(WorkMessage::RETRYING, false)
     } else {
@@ -456,7 +456,7 @@ fn change(report: &NotedReport, remember: u32) -> Patch<WorkMessage> {
             .set(WorkMessage::LAST_FAILURE, message.last_failure.clone())
             .set(WorkMessage::DUE_AT, message.due_at)
             .set(WorkMessage::RETRYING, true),
-        Change::SetAside => patch
+        Change::Dead => patch
             .set(WorkMessage::ATTEMPTS, message.attempts)
             .set(WorkMessage::STARTED_UNDER, None)
             .set(WorkMessage::LAST_FAILURE, message.last_failure.clone())

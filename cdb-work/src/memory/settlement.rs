@@ -25,8 +25,8 @@ pub enum Settlement {
         /// The earliest time of the next attempt.
         due_at: Timestamp,
     },
-    /// The message failed too often and is set aside; its stream waits for an operator.
-    SetAside,
+    /// The message failed too often and is dead; its stream waits for an operator.
+    Dead,
 }
 
 /// Resolves when an entry is written.

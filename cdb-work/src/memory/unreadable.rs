@@ -1,6 +1,6 @@
 //! Unreadable documents of the work: logs them, and keeps them from blocking other streams.
 //!
-//! An unreadable message that waits is set aside with the reason, like a message that failed too
+//! An unreadable message that waits becomes dead with the reason, like a message that failed too
 //! often. It holds only its own stream. Its id and its readable fields suffice to discard it.
 
 use cdb_model::stored::{Location, Unreadable};
@@ -31,7 +31,7 @@ pub(crate) fn message_of(unreadable: &Unreadable) -> Option<(StreamKey, String)>
     Some((StreamKey::new(key.lane, &key.stream), key.message_id))
 }
 
-/// The readable fields of a message that was set aside; its body is the whole document. `None`
+/// The readable fields of a message that is dead; its body is the whole document. `None`
 /// without a position in a stream.
 pub(crate) fn partial(unreadable: &Unreadable) -> Option<WorkMessage> {
     let location = unreadable.location.as_ref()?;
@@ -67,10 +67,12 @@ impl Inner {
                         .in_time(key, self.container.execute(&batch))
                         .await
                     {
-                        tracing::debug!(%error, "an unreadable message was not set aside; the next sweep tries again");
+                        tracing::debug!(%error, "an unreadable message was not marked as dead; the next sweep tries again");
                     }
                 }
-                Err(error) => tracing::warn!(%error, "an unreadable message cannot be set aside"),
+                Err(error) => {
+                    tracing::warn!(%error, "an unreadable message cannot be marked as dead")
+                }
             }
         }
     }

@@ -113,7 +113,7 @@ impl Inner {
         {
             let found = Rows::apart(page);
             found.unreadable.iter().for_each(report);
-            // Old streams may wait behind messages that are set aside.
+            // Old streams may wait behind messages that are dead.
             let is_idle = |row: &Stored<WorkStream>| row.document.next == row.document.done + 1;
             idle.extend(found.rows.into_iter().filter(is_idle));
         }

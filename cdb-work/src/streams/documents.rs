@@ -275,7 +275,7 @@ pub struct WorkMessage {
     /// The position in the stream, from 1 without gaps.
     pub sequence: u64,
     /// Since when the message waits, or from when it is due if that is later; `None` after it was
-    /// completed or set aside.
+    /// completed or dead.
     #[document(index)]
     pub waiting_since: Option<Timestamp>,
     /// The earliest time of the next attempt.
@@ -284,7 +284,7 @@ pub struct WorkMessage {
     #[document(index)]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retrying: bool,
-    /// Since when the message is set aside after too many failures. It holds its stream.
+    /// Since when the message is dead after too many failures. It holds its stream.
     #[document(index)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_since: Option<Timestamp>,

@@ -407,11 +407,11 @@ impl Streams {
                 (message.due_at, message.retrying) = (due_at, true);
                 Change::Retry
             }
-            Verdict::SetAside { now } => {
+            Verdict::Dead { now } => {
                 message.dead_since = Some(now);
                 let waited_since = message.waiting_since.take();
                 stream.waited_since = waited_since;
-                Change::SetAside
+                Change::Dead
             }
             Verdict::Skip => {
                 message.status |= WorkStatus::SKIPPED;

@@ -82,7 +82,7 @@ pub(crate) enum Progress {
 /// Why later messages of a stream were left out of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LeftOut {
-    /// The next message is set aside or unknown.
+    /// The next message is dead or unknown.
     Blocked,
     /// The message before them is claimed for long.
     Claimed,
@@ -100,14 +100,14 @@ pub(crate) enum Change {
     /// The message failed and is retried.
     Retry,
     /// The message failed too often and holds its stream.
-    SetAside,
+    Dead,
 }
 
 /// The decision after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Retry { due_at: Timestamp },
-    SetAside { now: Timestamp },
+    Dead { now: Timestamp },
     Skip,
 }
 
@@ -162,7 +162,7 @@ pub(crate) struct Stream {
     pub(crate) former_to: u64,
     /// The message whose attempt at a former owner failed.
     pub(crate) failed_before: Option<u64>,
-    /// Since when the message waited that was set aside.
+    /// Since when the message waited that is dead.
     pub(crate) waited_since: Option<Timestamp>,
     /// Claims of an earlier epoch are void.
     pub(crate) epoch: u64,
@@ -250,7 +250,7 @@ impl Stream {
         self.former_to = done + MOST_UNWRITTEN;
     }
 
-    /// Whether the next message is set aside or unknown, and no report is under way.
+    /// Whether the next message is dead or unknown, and no report is under way.
     pub(crate) fn is_blocked(&self) -> bool {
         let next = self.waiting.get(&(self.reported + 1));
         self.out.is_none()

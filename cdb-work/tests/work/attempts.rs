@@ -57,7 +57,7 @@ async fn a_message_whose_claims_are_dropped_is_retried_with_waits_and_then_set_a
     assert!(waits[0] >= Duration::from_millis(15), "{waits:?}");
     assert!(waits[1] >= Duration::from_millis(30), "{waits:?}");
     nothing(&work).await;
-    let aside = work.set_aside(10).await.unwrap();
+    let aside = work.dead_letters(10).await.unwrap();
     let reason = aside[0].last_failure.as_deref().unwrap();
     assert!(reason.contains("dropped without a report"), "{reason}");
     work.redrive(&aside[0]).await.unwrap();
@@ -147,9 +147,9 @@ async fn a_message_that_is_set_aside_is_not_retried_and_blocks_its_stream() {
         work.immediate().report(failed).await.unwrap();
     }
     let counts = work.admin().counts().await.unwrap();
-    assert_eq!((counts.retrying, counts.set_aside), (0, 1), "{counts:?}");
+    assert_eq!((counts.retrying, counts.dead), (0, 1), "{counts:?}");
     assert_eq!(counts.blocked_streams(), 1);
-    let aside = work.admin().set_aside(10, None).await.unwrap().rows;
+    let aside = work.admin().dead_letters(10, None).await.unwrap().rows;
     assert!(!aside[0].retrying);
     work.redrive(&aside[0]).await.unwrap();
     assert_eq!(until_retrying(&work, 0).await.len(), 0);
@@ -213,9 +213,7 @@ async fn a_released_message_is_claimed_again_at_once_and_costs_no_attempt() {
 async fn a_message_behind_unwritten_reports_that_ends_its_process_runs_out_of_attempts_too() {
     let env = TestEnv::start().await;
     let settings = three_attempts();
-    let Some((mut work, mut process)) = env.open_switched(settings.clone()).await else {
-        return;
-    };
+    let (mut work, mut process) = or_skip!(env.open_switched(settings.clone()).await);
     for number in 1..=3 {
         work.immediate().store(message("a", number)).await.unwrap();
     }
@@ -241,7 +239,7 @@ async fn a_message_behind_unwritten_reports_that_ends_its_process_runs_out_of_at
         (work, process) = next.expect("there is an emulator");
     }
     assert_eq!(kills, 3);
-    assert_eq!(work.set_aside(10).await.unwrap()[0].message_id, "3");
+    assert_eq!(work.dead_letters(10).await.unwrap()[0].message_id, "3");
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,7 +298,7 @@ async fn a_message_whose_effects_are_always_refused_is_set_aside() {
         assert!(matches!(refused, WorkError::EffectRefused { .. }));
     }
     nothing(&work).await;
-    let aside = work.set_aside(10).await.unwrap();
+    let aside = work.dead_letters(10).await.unwrap();
     assert_eq!((&*aside[0].message_id, aside[0].attempts), ("1", 3));
 }
 

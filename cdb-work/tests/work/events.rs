@@ -24,10 +24,7 @@ fn events(kinds: &[&str]) -> Vec<NewEvent> {
 #[tokio::test(start_paused = true)]
 async fn events_are_appended_on_the_expected_version_only() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let store = env.open(config()).await.events();
     assert_eq!(
         store.append("a", 0, events(&["one", "two"])).await.unwrap(),
@@ -52,10 +49,7 @@ async fn events_are_appended_on_the_expected_version_only() {
 #[tokio::test(start_paused = true)]
 async fn an_append_whose_outcome_cannot_be_read_is_ambiguous() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let store = env.open(config()).await.events();
     store.append("a", 0, events(&["one"])).await.unwrap();
     emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Batch));
@@ -152,11 +146,7 @@ async fn all_readers_see_one_sequence_per_partition() {
     // Another reader, which has stored its position in between.
     let mut feed = works[1].events().follow(FeedStart::Beginning);
     feed.next_events().await.unwrap();
-    works[0]
-        .events()
-        .append_next("stream-0", events(&["z"]))
-        .await
-        .unwrap();
+    ok!(works[0].events().append_next("stream-0", events(&["z"])));
     let resumed = works[1].events().follow_on(feed.cursor().clone());
     let rest = sequences(resumed).await;
     for (partition, events) in rest {
@@ -233,10 +223,7 @@ async fn events_are_deleted_after_the_archive_has_stored_them() {
 #[tokio::test(start_paused = true)]
 async fn an_event_message_and_its_event_are_stored_together_and_once() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let work = env.open(config()).await;
     let store = work.events();
     // The coordinator does not know that the stream of events exists.
@@ -304,16 +291,10 @@ async fn concurrent_appends_with_automatic_versions_all_take_place() {
 #[tokio::test(start_paused = true)]
 async fn deleted_events_are_reported_to_readers_and_the_newest_stays() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let store = env.open(config()).await.events();
     for round in 0..3 {
-        store
-            .append("a", round * 90, events(&["x"; 90]))
-            .await
-            .unwrap();
+        ok!(store.append("a", round * 90, events(&["x"; 90])));
     }
     store.append("b", 0, events(&["other"])).await.unwrap();
     store.save_snapshot("a", 250, "new").await.unwrap();

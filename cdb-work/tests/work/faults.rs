@@ -9,10 +9,7 @@ use crate::test_env::{TestEnv, applied, config, message, next};
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_stores_once_and_completes_once() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let work = env.open(config()).await;
     let now = work.immediate();
     let lost = || Fault::once(Effect::DropAnswer).on(OperationKind::Batch);
@@ -35,10 +32,7 @@ async fn a_lost_answer_stores_once_and_completes_once() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_never_arrived_is_sent_again() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let work = env.open(config()).await;
     let after = Fault::once(Effect::StatusAfterEffect { status: 408 }).on(OperationKind::Batch);
     let before = Fault::once(Effect::error(408, 0));

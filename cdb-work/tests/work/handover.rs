@@ -9,9 +9,7 @@ use crate::test_env::{Process, TestEnv, applied, config, message, next, nothing}
 #[tokio::test(start_paused = true)]
 async fn a_paused_owner_cannot_complete_messages_after_a_takeover() {
     let env = TestEnv::start().await;
-    let Some((paused, process)) = env.open_switched(config()).await else {
-        return;
-    };
+    let (paused, process) = or_skip!(env.open_switched(config()).await);
     for n in 1..=2 {
         paused.immediate().store(message("a", n)).await.unwrap();
     }
@@ -53,11 +51,7 @@ async fn partitions_are_divided_and_every_stream_is_served_once() {
     assert_eq!(first.partitions(), [0, 2]);
     assert_eq!(second.partitions(), [1, 3]);
     for stream in 0..20 {
-        first
-            .immediate()
-            .store(message(&stream.to_string(), 1))
-            .await
-            .unwrap();
+        ok!(first.immediate().store(message(&stream.to_string(), 1)));
     }
     let mut streams = Vec::new();
     for work in [&first, &second] {
@@ -98,11 +92,7 @@ async fn a_claim_of_another_coordinator_is_refused() {
     let first = env.open_share(config(), 0, 2).await;
     let second = env.open_share(config(), 1, 2).await;
     for stream in 0..10 {
-        first
-            .immediate()
-            .store(message(&stream.to_string(), 1))
-            .await
-            .unwrap();
+        ok!(first.immediate().store(message(&stream.to_string(), 1)));
     }
     let foreign = next(&first).await;
     let refused = second.immediate().report(foreign.done()).await.unwrap_err();

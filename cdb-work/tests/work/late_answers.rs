@@ -45,10 +45,7 @@ impl Transport for Withheld {
 #[tokio::test(start_paused = true)]
 async fn a_message_that_is_completed_during_a_sweep_is_not_handed_out_again() {
     let env = TestEnv::start().await;
-    let Some(time) = env.time() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let time = or_skip!(env.time(), "needs the emulator");
     let (withhold, changes) = watch::channel(false);
     let network = Withheld {
         network: time.clone(),
@@ -87,10 +84,7 @@ async fn a_lease_that_was_renewed_after_it_was_read_is_not_taken() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
     let env = TestEnv::start().await;
-    let Some(time) = env.time() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let time = or_skip!(env.time(), "needs the emulator");
     let settings = WorkConfig::default();
     let first = env.open(settings.clone()).await;
     let (withhold, changes) = watch::channel(true);

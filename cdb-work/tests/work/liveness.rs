@@ -97,7 +97,7 @@ async fn other_stream(sender: &WorkCoordinator, witness: &Witness, name: &str) -
 }
 
 async fn until_set_aside(sender: &WorkCoordinator, count: usize) {
-    while sender.set_aside(10_000).await.unwrap().len() < count {
+    while sender.dead_letters(10_000).await.unwrap().len() < count {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
@@ -106,7 +106,7 @@ async fn until_set_aside(sender: &WorkCoordinator, count: usize) {
 async fn redrive_all(sender: &WorkCoordinator, witness: &Witness) -> Duration {
     witness.is_cured.store(true, Ordering::Relaxed);
     let mut redriven = Vec::new();
-    for message in sender.set_aside(10_000).await.unwrap() {
+    for message in sender.dead_letters(10_000).await.unwrap() {
         sender.redrive(&message).await.unwrap();
         redriven.push((message.stream, Instant::now()));
     }
@@ -119,9 +119,7 @@ async fn redrive_all(sender: &WorkCoordinator, witness: &Witness) -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn streams_with_a_message_that_is_set_aside_stop_no_other_stream() {
-    let Some(env) = TestEnv::start_in_simulated_time().await else {
-        return;
-    };
+    let env = or_skip!(TestEnv::start_in_simulated_time().await);
     let (work, sender) = (env.open(WorkConfig::default()).await, sender(&env).await);
     let witness = Witness::default();
     let run = work.run(RunConfig::default(), witness.handlers());
@@ -138,9 +136,7 @@ async fn streams_with_a_message_that_is_set_aside_stop_no_other_stream() {
 #[tokio::test(start_paused = true)]
 async fn a_new_owner_pages_past_messages_behind_one_that_is_set_aside() {
     const FEW: usize = 600;
-    let Some(env) = TestEnv::start_in_simulated_time().await else {
-        return;
-    };
+    let env = or_skip!(TestEnv::start_in_simulated_time().await);
     let mut settings = WorkConfig::default();
     settings.most_held = 500;
     let (work, sender) = (env.open(settings.clone()).await, sender(&env).await);
@@ -168,9 +164,7 @@ async fn a_new_owner_pages_past_messages_behind_one_that_is_set_aside() {
 
 #[tokio::test(start_paused = true)]
 async fn messages_behind_a_slow_handler_stop_no_other_stream() {
-    let Some(env) = TestEnv::start_in_simulated_time().await else {
-        return;
-    };
+    let env = or_skip!(TestEnv::start_in_simulated_time().await);
     let (work, sender) = (env.open(WorkConfig::default()).await, sender(&env).await);
     let scope = sender.scoped();
     for number in 1..=STREAMS {
@@ -196,9 +190,7 @@ async fn messages_behind_a_slow_handler_stop_no_other_stream() {
 
 #[tokio::test(start_paused = true)]
 async fn messages_that_wait_for_their_next_attempt_stop_no_other_stream() {
-    let Some(env) = TestEnv::start_in_simulated_time().await else {
-        return;
-    };
+    let env = or_skip!(TestEnv::start_in_simulated_time().await);
     let mut settings = WorkConfig::default();
     settings.retry.first_delay = MINUTE * 5;
     let (work, sender) = (env.open(settings).await, sender(&env).await);
@@ -230,9 +222,7 @@ pub(crate) fn stream_of(partition: u16) -> String {
 async fn a_long_handler_runs_once_while_a_member_joins() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
-    let Some(env) = TestEnv::start_in_simulated_time().await else {
-        return;
-    };
+    let env = or_skip!(TestEnv::start_in_simulated_time().await);
     let first_slots = slots(SlotSet::ALL);
     let first = env
         .open_with(WorkConfig::default(), first_slots.clone())
@@ -278,9 +268,7 @@ fn streams_of(partition: u16) -> impl Iterator<Item = String> {
 
 #[tokio::test(start_paused = true)]
 async fn an_endless_handler_stops_no_other_stream_of_a_partition_that_should_move() {
-    let Some(env) = TestEnv::start_in_simulated_time().await else {
-        return;
-    };
+    let env = or_skip!(TestEnv::start_in_simulated_time().await);
     let first_slots = slots(SlotSet::ALL);
     let settings = WorkConfig::default();
     let first = env.open_with(settings.clone(), first_slots.clone()).await;
@@ -318,9 +306,7 @@ async fn an_endless_handler_stops_no_other_stream_of_a_partition_that_should_mov
 
 #[tokio::test(start_paused = true)]
 async fn a_partition_whose_handlers_overlap_without_a_pause_moves() {
-    let Some(env) = TestEnv::start_in_simulated_time().await else {
-        return;
-    };
+    let env = or_skip!(TestEnv::start_in_simulated_time().await);
     let first_slots = slots(SlotSet::ALL);
     let settings = WorkConfig::default();
     let first = env.open_with(settings.clone(), first_slots.clone()).await;
@@ -352,9 +338,7 @@ async fn a_partition_whose_handlers_overlap_without_a_pause_moves() {
 
 #[tokio::test(start_paused = true)]
 async fn a_suspect_whose_handler_runs_on_delays_the_next_suspect_by_half_a_minute() {
-    let Some(env) = TestEnv::start_in_simulated_time().await else {
-        return;
-    };
+    let env = or_skip!(TestEnv::start_in_simulated_time().await);
     let mut work = env.open(WorkConfig::default()).await;
     for stream in ["a", "b", "c"] {
         work.immediate().store(message(stream, 1)).await.unwrap();
@@ -382,9 +366,7 @@ async fn a_suspect_whose_handler_runs_on_delays_the_next_suspect_by_half_a_minut
 
 #[tokio::test(start_paused = true)]
 async fn messages_that_cannot_be_claimed_keep_no_others_out() {
-    let Some(env) = TestEnv::start_in_simulated_time().await else {
-        return;
-    };
+    let env = or_skip!(TestEnv::start_in_simulated_time().await);
     let mut settings = one_partition();
     settings.most_held = 5;
     settings.retry.max_attempts = 1;
@@ -406,7 +388,7 @@ async fn messages_that_cannot_be_claimed_keep_no_others_out() {
     let claimed = next(&work).await;
     assert_eq!(claimed.message().stream, "new");
     now.report(claimed.done()).await.unwrap();
-    let aside = work.set_aside(10).await.unwrap();
+    let aside = work.dead_letters(10).await.unwrap();
     work.redrive(&aside[0]).await.unwrap();
     for n in 1..=8 {
         let claimed = next(&work).await;

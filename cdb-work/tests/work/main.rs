@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod attempts;
+#[macro_use]
 #[path = "../../../cdb-coordination/tests/coordination/backend/mod.rs"]
 mod backend;
+
+mod attempts;
 mod events;
 mod faults;
 mod handover;

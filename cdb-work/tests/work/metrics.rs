@@ -89,7 +89,7 @@ async fn stored_claimed_and_completed_messages_are_counted() {
     for _ in 0..2 {
         now.report(next(&work).await.failed("no")).await.unwrap();
     }
-    assert_eq!(work.set_aside(10).await.unwrap().len(), 1);
+    assert_eq!(work.dead_letters(10).await.unwrap().len(), 1);
     let metrics = recorded.under("cdb.work.");
     assert_eq!(count(&metrics, "stored"), 6);
     assert_eq!(count(&metrics, "duplicates"), 2);
@@ -99,7 +99,7 @@ async fn stored_claimed_and_completed_messages_are_counted() {
     assert_eq!(count(&metrics, "claimed inbox"), 3);
     assert_eq!(count(&metrics, "ended done"), 1);
     assert_eq!(count(&metrics, "ended failed"), 1);
-    assert_eq!(count(&metrics, "ended set_aside"), 1);
+    assert_eq!(count(&metrics, "ended dead"), 1);
     let ages = &metrics["queue.age inbox"];
     assert!(
         (0.29..=waited + 0.05).contains(&ages[0]),

@@ -173,9 +173,7 @@ async fn a_failed_message_continues_with_its_remaining_stages() {
     let work = env.open(config()).await;
     let now = work.immediate();
     let needs = WorkStatus::PUBLISHED | WorkStatus::PROJECTION_DONE | INVOICED;
-    now.store(NewWork::outbox("a", "1").needing(needs))
-        .await
-        .unwrap();
+    ok!(now.store(NewWork::outbox("a", "1").needing(needs)));
     now.store(NewWork::outbox("a", "2")).await.unwrap();
     let claimed = next(&work).await;
     assert_eq!(claimed.left(), needs);
@@ -183,10 +181,7 @@ async fn a_failed_message_continues_with_its_remaining_stages() {
         .report(claimed.reached(WorkStatus::PUBLISHED | INVOICED))
         .await;
     assert_eq!(passed.unwrap(), Settlement::Progressed);
-    let failed = now
-        .report(claimed.failed("the view does not exist"))
-        .await
-        .unwrap();
+    let failed = ok!(now.report(claimed.failed("the view does not exist")));
     assert!(matches!(failed, Settlement::Retrying { .. }), "{failed:?}");
     drop((work, now));
     // Another coordinator takes over after the lease of the first, which was not shut down.
@@ -200,9 +195,7 @@ async fn a_failed_message_continues_with_its_remaining_stages() {
         Some("the view does not exist")
     );
     let now = work.immediate();
-    now.report(claimed.reached(WorkStatus::PROJECTION_DONE))
-        .await
-        .unwrap();
+    ok!(now.report(claimed.reached(WorkStatus::PROJECTION_DONE)));
     assert_eq!(next(&work).await.message().message_id, "2");
 }
 
@@ -216,11 +209,11 @@ async fn decided_messages_do_not_hide_those_that_are_set_aside() {
     for stream in ["a", "b"] {
         now.store(message(stream, 1)).await.unwrap();
         let failed = now.report(next(&work).await.failed("no")).await.unwrap();
-        assert_eq!(failed, Settlement::SetAside);
+        assert_eq!(failed, Settlement::Dead);
     }
-    let first = work.set_aside(1).await.unwrap();
+    let first = work.dead_letters(1).await.unwrap();
     work.discard(&first[0]).await.unwrap();
-    let second = work.set_aside(1).await.unwrap();
+    let second = work.dead_letters(1).await.unwrap();
     assert_eq!(second.len(), 1);
     assert_ne!(second[0].stream, first[0].stream);
 }
@@ -241,22 +234,22 @@ async fn a_message_that_fails_too_often_holds_its_stream_until_an_operator_decid
         now.report(claimed.failed("no")).await.unwrap()
     };
     fail().await;
-    assert_eq!(fail().await, Settlement::SetAside);
+    assert_eq!(fail().await, Settlement::Dead);
     nothing(&work).await;
-    let aside = work.set_aside(10).await.unwrap();
+    let aside = work.dead_letters(10).await.unwrap();
     assert_eq!(aside.len(), 1);
     assert_eq!(aside[0].last_failure.as_deref(), Some("no"));
-    let find = async || work.admin().find_set_aside(&aside[0].key()).await.unwrap();
+    let find = async || work.admin().dead_letter(&aside[0].key()).await.unwrap();
     assert_eq!(find().await.unwrap().dead_since, aside[0].dead_since);
     work.redrive(&aside[0]).await.unwrap();
     assert!(find().await.is_none());
     let again = work.redrive(&aside[0]).await.unwrap_err();
-    assert!(matches!(again, WorkError::NotSetAside { .. }), "{again}");
+    assert!(matches!(again, WorkError::NotDead { .. }), "{again}");
     fail().await;
     fail().await;
-    let aside = work.set_aside(10).await.unwrap();
+    let aside = work.dead_letters(10).await.unwrap();
     work.discard(&aside[0]).await.unwrap();
-    assert!(work.set_aside(10).await.unwrap().is_empty());
+    assert!(work.dead_letters(10).await.unwrap().is_empty());
     for expected in ["2", "3"] {
         let claimed = next(&work).await;
         assert_eq!(claimed.message().message_id, expected);
@@ -404,9 +397,7 @@ async fn an_idle_stream_is_found_behind_many_that_wait() {
     let idle = claimed
         .iter()
         .position(|one| one.message().stream == "idle");
-    now.report(claimed.swap_remove(idle.unwrap()).done())
-        .await
-        .unwrap();
+    ok!(now.report(claimed.swap_remove(idle.unwrap()).done()));
     tokio::time::sleep(Duration::from_millis(20)).await;
     let forgotten = work.forget_streams(Duration::ZERO).await;
     assert_eq!(forgotten.unwrap(), 1);
@@ -472,10 +463,7 @@ async fn no_query_of_the_coordinator_scans() {
 #[tokio::test(start_paused = true)]
 async fn delayed_messages_cost_nothing_until_they_are_due() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let settings = config();
     let sender = env.open_share(settings.clone(), 255, 256).await;
     let (body, due_at) = ("x".repeat(1000), env.shop.now() + Duration::from_secs(60));

@@ -115,10 +115,7 @@ async fn claim_two_stages(env: &TestEnv, work: &WorkCoordinator) -> ClaimedWork 
 #[tokio::test(start_paused = true)]
 async fn a_stage_with_an_unknown_outcome_is_written_once() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let work = env.open(one_partition()).await;
     let claimed = claim_two_stages(&env, &work).await;
     let later = work.interval(IntervalConfig::every(Duration::from_secs(3600)));
@@ -136,10 +133,7 @@ async fn a_stage_with_an_unknown_outcome_is_written_once() {
 #[tokio::test(start_paused = true)]
 async fn a_failure_with_an_unknown_outcome_is_written_once() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let work = env.open(one_partition()).await;
     let claimed = claim_two_stages(&env, &work).await;
     let effects = count(&claimed);
@@ -161,10 +155,7 @@ async fn a_failure_with_an_unknown_outcome_is_written_once() {
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_gets_an_unknown_outcome_keeps_its_claim_until_it_is_known() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let work = env.open(one_partition()).await;
     let claimed = claim_two_stages(&env, &work).await;
     hide_the_outcome(emulator);
@@ -181,10 +172,7 @@ async fn a_caller_that_gets_an_unknown_outcome_keeps_its_claim_until_it_is_known
 #[tokio::test(start_paused = true)]
 async fn a_message_with_an_unknown_outcome_is_stored_once_and_not_a_duplicate() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let work = env.open(one_partition()).await;
     let later = work.interval(IntervalConfig::every(Duration::from_secs(3600)));
     let receipt = later.store(message("a", 1)).await;
@@ -199,10 +187,7 @@ async fn a_message_with_an_unknown_outcome_is_stored_once_and_not_a_duplicate() 
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_flush_writes_its_effects_once() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let work = env.open(one_partition()).await;
     let claimed = claim_two_stages(&env, &work).await;
     let report = published(&claimed);
@@ -220,10 +205,7 @@ async fn a_cancelled_flush_writes_its_effects_once() {
 #[tokio::test(start_paused = true)]
 async fn the_entries_of_a_cancelled_caller_are_written_and_hold_up_no_hand_over() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let mut settings = one_partition();
     settings.claim_timeout = Duration::from_secs(3600);
     let slots = Arc::new(Slots(Mutex::new(SlotSet::ALL)));
@@ -246,10 +228,7 @@ async fn the_entries_of_a_cancelled_caller_are_written_and_hold_up_no_hand_over(
 #[tokio::test(start_paused = true)]
 async fn a_partition_that_is_being_taken_at_the_shutdown_is_released() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let mut settings = config();
     settings.lease = Duration::from_secs(3600);
     let slots = Arc::new(Slots(Mutex::new(SlotSet::NONE)));

@@ -118,15 +118,15 @@ async fn panics_errors_and_unknown_kinds_stop_their_own_streams_only() {
     for stream in ["panics", "fails"] {
         let both = &told_by_stream[stream];
         assert!(matches!(both[0].1, Settlement::Retrying { .. }), "{both:?}");
-        assert_eq!(both[1].1, Settlement::SetAside);
+        assert_eq!(both[1].1, Settlement::Dead);
     }
     assert!(told_by_stream["panics"][0].0.contains("no cents"));
     for stream in ["refuses", "unknown"] {
         assert_eq!(told_by_stream[stream].len(), 1, "no attempt can succeed");
-        assert_eq!(told_by_stream[stream][0].1, Settlement::SetAside);
+        assert_eq!(told_by_stream[stream][0].1, Settlement::Dead);
     }
     assert!(!told_by_stream.contains_key("works"));
-    assert_eq!(work.set_aside(10).await.unwrap().len(), 4);
+    assert_eq!(work.dead_letters(10).await.unwrap().len(), 4);
     run.stop().await.unwrap();
 }
 
@@ -150,10 +150,7 @@ async fn no_more_messages_are_claimed_than_handlers_may_run() {
         })
         .on_completion(move |_| done.send(()).unwrap());
     for stream in 0..20 {
-        work.immediate()
-            .store(message(&stream.to_string(), 1))
-            .await
-            .unwrap();
+        ok!(work.immediate().store(message(&stream.to_string(), 1)));
     }
     let run = work.run(RunConfig::default().with_concurrency(3), handlers);
     tokio::time::sleep(Duration::from_millis(50)).await;

@@ -287,9 +287,7 @@ impl Cluster {
 
 #[tokio::test(start_paused = true)]
 async fn members_that_join_and_leave_move_streams_without_loss_or_disorder() {
-    let Some(mut cluster) = Cluster::start(48, 2).await else {
-        return;
-    };
+    let mut cluster = or_skip!(Cluster::start(48, 2).await);
     cluster.store(3).await;
     let third = cluster.join().await;
     cluster.store(3).await;
@@ -304,9 +302,7 @@ async fn members_that_join_and_leave_move_streams_without_loss_or_disorder() {
 #[tokio::test(start_paused = true)]
 async fn members_that_are_killed_and_paused_lose_no_message_and_apply_none_twice() {
     for seed in 1..=2_usize {
-        let Some(mut cluster) = Cluster::start(32, 4).await else {
-            return;
-        };
+        let mut cluster = or_skip!(Cluster::start(32, 4).await);
         if let Some(emulator) = cluster.env.emulator() {
             for fault in Fault::in_five_ways(0.05) {
                 emulator.inject(fault);
@@ -334,9 +330,7 @@ async fn members_that_are_killed_and_paused_lose_no_message_and_apply_none_twice
 
 #[tokio::test(start_paused = true)]
 async fn the_streams_of_a_killed_member_are_served_again_within_its_lease_and_three_heartbeats() {
-    let Some(mut cluster) = Cluster::start(32, 3).await else {
-        return;
-    };
+    let mut cluster = or_skip!(Cluster::start(32, 3).await);
     cluster.store(1).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(cluster.witness.seen.lock().unwrap().len(), 32);
@@ -367,13 +361,11 @@ async fn the_streams_of_a_killed_member_are_served_again_within_its_lease_and_th
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_kills_its_members_is_set_aside_and_the_other_streams_continue() {
-    let Some(mut cluster) = Cluster::start(8, 2).await else {
-        return;
-    };
+    let mut cluster = or_skip!(Cluster::start(8, 2).await);
     let killer = message("killer", 1).with_body("kill", "");
     cluster.sender.immediate().store(killer).await.unwrap();
     let mut kills = 0;
-    while cluster.sender.set_aside(1).await.unwrap().is_empty() {
+    while cluster.sender.dead_letters(1).await.unwrap().is_empty() {
         cluster.store(1).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         let is_dead = |(number, member): (&usize, &Member)| {
@@ -388,7 +380,7 @@ async fn a_message_that_kills_its_members_is_set_aside_and_the_other_streams_con
         assert!(kills <= MAX_ATTEMPTS, "the message is not set aside");
     }
     assert_eq!(kills, MAX_ATTEMPTS);
-    let aside = cluster.sender.set_aside(1).await.unwrap();
+    let aside = cluster.sender.dead_letters(1).await.unwrap();
     assert_eq!(
         (&*aside[0].stream, aside[0].attempts),
         ("killer", MAX_ATTEMPTS)

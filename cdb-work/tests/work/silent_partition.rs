@@ -206,9 +206,7 @@ impl Times {
 }
 
 async fn streams_of_other_partitions_continue(silent_for: Duration) {
-    let Some(fixture) = Fixture::start().await else {
-        return;
-    };
+    let fixture = or_skip!(Fixture::start().await);
     let (work, sender) = (fixture.open().await, sender(&fixture.env).await);
     let (times, all) = (Times::default(), [&*fixture.sick, &*fixture.sound].concat());
     let run = times.run(&work);
@@ -261,9 +259,7 @@ fn slots_of(partitions: &[u16]) -> Arc<Slots> {
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_partition_of_another_coordinator_hides_no_message_behind_a_full_page() {
-    let Some(fixture) = Fixture::start().await else {
-        return;
-    };
+    let fixture = or_skip!(Fixture::start().await);
     let (sick, sound) = (slots_of(&fixture.sick), slots_of(&fixture.sound));
     let other = fixture.env.open_with(WorkConfig::default(), sick).await;
     let work = fixture.open_with(sound).await;
@@ -307,9 +303,7 @@ async fn settled(receipt: Receipt, from: Instant) -> Duration {
 }
 
 async fn entries_of_other_partitions_are_written(only_answers: bool) {
-    let Some(fixture) = Fixture::start().await else {
-        return;
-    };
+    let fixture = or_skip!(Fixture::start().await);
     let work = fixture.open().await;
     let interval = work.interval(IntervalConfig::default());
     fixture.silence(only_answers);
@@ -359,9 +353,7 @@ async fn a_partition_that_executes_without_an_answer_stores_each_entry_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_coordinator_takes_the_partitions_that_answer() {
-    let Some(fixture) = Fixture::start().await else {
-        return;
-    };
+    let fixture = or_skip!(Fixture::start().await);
     let sender = sender(&fixture.env).await;
     // The client knows its physical partitions after the first request.
     fixture.silence(false);
@@ -389,10 +381,7 @@ async fn a_coordinator_takes_the_partitions_that_answer() {
 #[tokio::test(start_paused = true)]
 async fn partitions_without_an_answer_delay_no_renewal_of_the_others() {
     let env = TestEnv::start().await;
-    let Some(time) = env.time() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let time = or_skip!(env.time(), "needs the emulator");
     let network = Silent::new(time.clone());
     let mut settings = WorkConfig::default();
     settings.partitions = Partitions::new(256).unwrap();
@@ -455,9 +444,7 @@ async fn handled_slowly(delay: Duration) -> Option<(Duration, Duration)> {
 async fn a_partition_whose_queries_take_long_gets_its_messages_handled() {
     for ms in [500, 900, 1_500, 3_000, 5_000] {
         let delay = Duration::from_millis(ms);
-        let Some((first, later)) = handled_slowly(delay).await else {
-            return;
-        };
+        let (first, later) = or_skip!(handled_slowly(delay).await);
         println!("queries take {delay:?}: handled after {first:?}, later ones after {later:?}");
         assert!(first <= SECOND * 3 + delay * 4, "{delay:?}: {first:?}");
         assert!(later <= SECOND * 2 + delay * 2, "{delay:?}: {later:?}");

@@ -40,10 +40,7 @@ impl Transport for SlowSearches {
 async fn claims_that_wait_as_long_as_a_search_pauses_find_messages() {
     const PAUSE: Duration = Duration::from_secs(30);
     let env = TestEnv::start().await;
-    let Some(time) = env.time() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let time = or_skip!(env.time(), "needs the emulator");
     let mut settings = WorkConfig::default();
     (settings.longest_pause, settings.sweep) = (PAUSE, PAUSE);
     let slots = Arc::new(InMemoryLeaseProvider::all());
@@ -74,10 +71,7 @@ async fn claims_that_wait_as_long_as_a_search_pauses_find_messages() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_after_slow_writes_finds_messages() {
     let env = TestEnv::start().await;
-    let Some(time) = env.time() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let time = or_skip!(env.time(), "needs the emulator");
     let slots = Arc::new(InMemoryLeaseProvider::all());
     let network = SlowSearches(time.clone(), Duration::from_secs(2));
     let work = env.with_default_retry(network);
@@ -109,10 +103,7 @@ async fn a_claim_ends_although_searches_find_messages_of_another_lane() {
     const MESSAGES: usize = 1_750;
     const SECOND: Duration = Duration::from_secs(1);
     let env = TestEnv::start().await;
-    let Some(time) = env.time() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let time = or_skip!(env.time(), "needs the emulator");
     let sender = sender(&env).await;
     let stored = sender.scoped();
     for number in 0..MESSAGES {

@@ -34,10 +34,7 @@ async fn stores_and_ends(work: &WorkCoordinator, round: usize, strategy: &dyn Fl
 #[tokio::test(start_paused = true)]
 async fn strategies_are_interchangeable() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let work = env.open(config()).await;
     let interval = work.interval(IntervalConfig::every(Duration::from_secs(60)));
     let strategies: [&dyn FlushStrategy; 3] = [&work.immediate(), &work.scoped(), &interval];
@@ -70,12 +67,7 @@ async fn an_interval_writes_by_time_by_size_and_when_it_is_dropped() {
     let env = TestEnv::start().await;
     let work = env.open(config()).await;
     let by_time = work.interval(IntervalConfig::every(Duration::from_millis(20)));
-    by_time
-        .store(message("a", 1))
-        .await
-        .settled()
-        .await
-        .unwrap();
+    ok!(by_time.store(message("a", 1)).await.settled());
     let never = Duration::from_secs(3600);
     let by_size = work.interval(IntervalConfig::every(never).with_most_entries(2));
     let first = by_size.store(message("a", 2)).await;
@@ -94,10 +86,7 @@ async fn an_interval_writes_by_time_by_size_and_when_it_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn an_entry_that_cannot_be_written_is_reported_as_lost_and_its_message_claimed_again() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let work = env.open(config()).await;
     work.immediate().store(message("a", 1)).await.unwrap();
     let claimed = next(&work).await;
@@ -136,10 +125,7 @@ fn a_scope_that_outlives_its_runtime_reports_lost_entries() {
 #[tokio::test(start_paused = true)]
 async fn a_failed_call_leaves_its_entry_only_when_its_outcome_is_unknown() {
     let env = TestEnv::start().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "needs the emulator");
     let work = env.open(config()).await;
     for (stream, effect, again) in [
         // The first call may have stored the message, and has.

@@ -83,7 +83,7 @@ async fn an_unreadable_message_is_set_aside_and_holds_its_stream_alone() {
     work.immediate().report(claimed.done()).await.unwrap();
     nothing(&work).await;
 
-    let aside = work.set_aside(10).await.unwrap();
+    let aside = work.dead_letters(10).await.unwrap();
     let [aside] = &aside[..] else {
         panic!("{aside:?}");
     };
@@ -91,12 +91,12 @@ async fn an_unreadable_message_is_set_aside_and_holds_its_stream_alone() {
     assert!(aside.body.contains("torn"), "{}", aside.body);
     let reason = aside.last_failure.as_deref().unwrap();
     assert!(reason.contains("cannot be read"), "{reason}");
-    let found = work.admin().find_set_aside(&aside.key()).await.unwrap();
+    let found = work.admin().dead_letter(&aside.key()).await.unwrap();
     assert_eq!(found.unwrap().body, aside.body);
     // A redrive leads to the same result.
     work.redrive(aside).await.unwrap();
     nothing(&work).await;
-    let aside = work.set_aside(10).await.unwrap();
+    let aside = work.dead_letters(10).await.unwrap();
     work.discard(&aside[0]).await.unwrap();
     let claimed = next(&work).await;
     assert_eq!(claimed.message().message_id, "2");
@@ -154,10 +154,7 @@ async fn a_feed_skips_unreadable_events() {
     let events = work.events();
     let two = ["placed", "paid"].map(|kind| NewEvent::new(kind, "{}"));
     events.append("a", 0, two.into()).await.unwrap();
-    work.immediate()
-        .store(NewWork::inbox("a", "1"))
-        .await
-        .unwrap();
+    ok!(work.immediate().store(NewWork::inbox("a", "1")));
     let spoiler = env.container();
     spoil_message(&spoiler, "a", "1").await;
     let key = RawEventKey::new(PARTITION, "a", 1_u64);

@@ -153,10 +153,7 @@ async fn a_container_from_before_the_form_number_continues_where_it_stopped() {
     let now = work.immediate();
     let duplicate = now.store(message("a", 1)).await.unwrap();
     assert_eq!(duplicate, Settlement::Duplicate);
-    let stored = now
-        .store(NewWork::inbox("a", "4").as_event())
-        .await
-        .unwrap();
+    let stored = ok!(now.store(NewWork::inbox("a", "4").as_event()));
     assert_eq!(stored, Settlement::Stored { sequence: 4 });
     for id in ["2", "3", "4"] {
         let claimed = next(&work).await;
@@ -165,10 +162,7 @@ async fn a_container_from_before_the_form_number_continues_where_it_stopped() {
         now.report(claimed.done()).await.unwrap();
     }
     let events = work.events();
-    events
-        .append("a", 2, vec![NewEvent::new("ended", "")])
-        .await
-        .unwrap();
+    ok!(events.append("a", 2, vec![NewEvent::new("ended", "")]));
     let history = events.read("a", 0, 10).await.unwrap();
     assert_eq!((history.len(), &*history[0].kind), (3, "placed"));
     work.shutdown().await.unwrap();
@@ -218,10 +212,7 @@ async fn a_container_with_a_newer_form_is_refused_before_anything_is_written() {
         form: 2,
         written_by: "cdb-work 9.0.0".to_owned(),
     };
-    env.container::<Newer>()
-        .run(settings.create())
-        .await
-        .unwrap();
+    ok!(env.container::<Newer>().run(settings.create()));
     let slots = std::sync::Arc::new(cdb_coordination::membership::InMemoryLeaseProvider::all());
     let container = env.container::<Work>();
     let refused = WorkCoordinator::open(container.clone(), slots, config()).await;

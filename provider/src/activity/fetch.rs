@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::queue::activities::lock::{fresh_until, held_back, lock_patch, locked, unlock_until};
 use crate::queue::activities::{Activities, KnownActivity, Scope, WorkLock, WorkerCapability};
 use crate::queue::local_queue::{Caller, FetchRequest, Guard, Shared, Taken};
-use crate::queue::poll::{Due, run as poll};
+use crate::queue::poll::Fetch;
 use crate::queue::session::Claim as SessionClaim;
 use crate::queue::{Services, go_behind, note_begin};
 use crate::stored::Store;
@@ -54,18 +54,9 @@ pub(crate) async fn fetch(
     if session.is_some() {
         services.activities().end_fetches_without_sessions();
     }
-    let mut waiter = services
-        .activities()
-        .local()
-        .fetch(request.clone(), poll_timeout);
-    let scope = Scope::of(vec![request.capability.clone()]);
-    let scope = &scope;
-    let poll = async |number| {
-        let polled = poll::poll::<Activities>(services, number, scope, &Due::Anywhere).await;
-        polled.map(|polled| polled.keys)
-    };
-    let start_poll = |number| poll::start::<Activities>(services, number);
-    while let Some(taken) = waiter.next(poll, start_poll).await? {
+    let wanted = Scope::of(vec![request.capability.clone()]);
+    let mut fetch = Fetch::<Activities>::start(services, request.clone(), poll_timeout, wanted);
+    while let Some(taken) = fetch.next().await? {
         let fetched = match taken {
             Taken::Locked(guard, item) => begin_locked(services, guard, item, &request).await?,
             Taken::Free(guard, Some(item)) => try_lock(services, guard, item, &request).await?,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_coordination::lease::{Renewed, keep};
+use cdb_coordination::lease::{Renewed, renew_lock};
 use cdb_model::{Document as _, Patch, Stored};
 
 use super::LOST;
@@ -60,7 +60,7 @@ async fn extend(
         let patch = Patch::<WorkerItem>::new()
             .set(WorkerItem::LOCKED_UNTIL, Some(until))
             .set(WorkerItem::VISIBLE_AT, until);
-        let kept = keep(services.container(), &lock.item, &patch).await;
+        let kept = renew_lock(services.container(), &lock.item, &patch).await;
         match &kept {
             Err(error) if may_wait(&services.store, lock, error.is_transient()).await => continue,
             Ok(Renewed::Written(etag)) => {

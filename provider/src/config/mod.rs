@@ -12,7 +12,7 @@ use cdb_client::credential::Credential;
 use cdb_client::database::BootstrapConfig;
 use cdb_client::throughput::BackgroundConfig;
 use cdb_client::{Bootstrap, ConnectionString, CosmosClient, MasterKey};
-use cdb_coordination::membership::MembershipConfig;
+use cdb_coordination::membership::{LeaseProvider, MembershipConfig};
 use cdb_coordination::retry::RetryPolicy;
 use duroxide::providers::ProviderError;
 
@@ -54,9 +54,11 @@ pub struct CosmosDBProviderConfig {
     pub database: String,
     /// The name of the container; `duroxide` by default.
     pub container: String,
-    /// The number of orchestration dispatchers that share prefetched turns; as in `RuntimeOptions`.
+    /// The number of orchestration dispatchers for which a poll prefetches turns: two for each, and at
+    /// least 32; 1 by default. `RuntimeOptions` of duroxide sets how many dispatchers run.
     pub orch_concurrency: u32,
-    /// The number of worker dispatchers that share prefetched activities; as in `RuntimeOptions`.
+    /// The number of worker dispatchers for which a poll prefetches activities: two for each, and at
+    /// least 32; 1 by default. `RuntimeOptions` of duroxide sets how many dispatchers run.
     pub worker_concurrency: u32,
     /// The time between two searches of the outbox for undelivered messages; 2 s by default.
     pub reconciler_interval: Duration,
@@ -82,6 +84,8 @@ pub struct CosmosDBProviderConfig {
     /// heartbeat. `None` by default: the runtime polls for all work. A single runtime needs no
     /// membership. Several runtimes without membership also work, and race for locks.
     pub membership: Option<MembershipConfig>,
+    /// Shares the dispatch slots by a rule of the program, in place of `membership`. `None` by default.
+    pub leases: Option<Arc<dyn LeaseProvider>>,
     /// The time that ended instances and their descendants, ended children of running instances,
     /// and executions replaced by `continue_as_new` are kept; without limit by default.
     /// Every runtime deletes those of its dispatch slots, a hundred at a time, and pauses after
@@ -414,6 +418,7 @@ impl Default for CosmosDBProviderConfig {
             max_poll_interval: timing::DEFAULT_MAX_POLL,
             history_cache_bytes: 64 * 1024 * 1024,
             membership: None,
+            leases: None,
             retention: None,
             background: BackgroundConfig::default(),
             max_value_bytes: 32 * 1024 * 1024,

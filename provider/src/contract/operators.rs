@@ -5,8 +5,8 @@ use duroxide::providers::ProviderError;
 
 use crate::error::InOperation as _;
 use crate::operate::dead_letters;
-use crate::operate::pause::{self, Extent};
-use crate::operate::rewind::{self, Fork, Restart, Rewound};
+use crate::operate::pause::{self, TreeScope};
+use crate::operate::rewind::{self, Fork, Restart, RewindResult};
 use crate::provider::CosmosDBProvider;
 use crate::stored::documents::OutboxIntent;
 
@@ -32,7 +32,7 @@ impl CosmosDBProvider {
     /// assert!(refused.message.contains("instance order-7 not found"));
     /// # Ok(()) }
     /// ```
-    pub async fn rewind(&self, instance: &str, by: &str) -> Result<Rewound, ProviderError> {
+    pub async fn rewind(&self, instance: &str, by: &str) -> Result<RewindResult, ProviderError> {
         let rewound = rewind::rewind(&self.services, instance, Some(by));
         rewound.await.in_operation("rewind")
     }
@@ -41,7 +41,7 @@ impl CosmosDBProvider {
     ///
     /// # Errors
     /// As [`rewind`](Self::rewind).
-    pub async fn plan_rewind(&self, instance: &str) -> Result<Rewound, ProviderError> {
+    pub async fn plan_rewind(&self, instance: &str) -> Result<RewindResult, ProviderError> {
         let planned = rewind::rewind(&self.services, instance, None);
         planned.await.in_operation("plan_rewind")
     }
@@ -58,7 +58,7 @@ impl CosmosDBProvider {
         instance: &str,
         at: Fork<'_>,
         by: &str,
-    ) -> Result<Rewound, ProviderError> {
+    ) -> Result<RewindResult, ProviderError> {
         let forked = rewind::fork(&self.services, instance, at, Some(by));
         forked.await.in_operation("fork")
     }
@@ -67,7 +67,11 @@ impl CosmosDBProvider {
     ///
     /// # Errors
     /// As [`fork`](Self::fork).
-    pub async fn plan_fork(&self, instance: &str, at: Fork<'_>) -> Result<Rewound, ProviderError> {
+    pub async fn plan_fork(
+        &self,
+        instance: &str,
+        at: Fork<'_>,
+    ) -> Result<RewindResult, ProviderError> {
         let planned = rewind::fork(&self.services, instance, at, None);
         planned.await.in_operation("plan_fork")
     }
@@ -93,7 +97,7 @@ impl CosmosDBProvider {
     /// before. `by` is the operator, for the record. An instance that was started and has not begun is
     /// paused too.
     ///
-    /// Sub-orchestrations are instances of their own; [`Extent::Tree`] pauses those that the
+    /// Sub-orchestrations are instances of their own; [`TreeScope::Tree`] pauses those that the
     /// instance waits for, too. May be repeated after an interruption.
     ///
     /// From the first pause on, the container has schema version 3, as with a
@@ -104,7 +108,7 @@ impl CosmosDBProvider {
     /// 10 s is a retryable error.
     ///
     /// ```
-    /// use cdb_provider::Extent;
+    /// use cdb_provider::TreeScope;
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let emulator = cdb_emulator::Emulator::start().await?;
@@ -114,14 +118,14 @@ impl CosmosDBProvider {
     /// # use cdb_provider::model::Document as _;
     /// # let order = Instance { orchestration_name: "Order".to_owned(), status: Status::Running, history_documents: None, ..Instance::pending("order-7", now) };
     /// # store.container().run(order.create()).await?;
-    /// assert_eq!(store.pause("order-7", Extent::Tree, "ada").await?, ["order-7"]);
-    /// assert_eq!(store.resume("order-7", Extent::Tree).await?, ["order-7"]);
+    /// assert_eq!(store.pause("order-7", TreeScope::Tree, "ada").await?, ["order-7"]);
+    /// assert_eq!(store.resume("order-7", TreeScope::Tree).await?, ["order-7"]);
     /// # Ok(()) }
     /// ```
     pub async fn pause(
         &self,
         instance: &str,
-        extent: Extent,
+        extent: TreeScope,
         by: &str,
     ) -> Result<Vec<String>, ProviderError> {
         let paused = pause::pause(&self.services, instance, extent, by);
@@ -137,7 +141,7 @@ impl CosmosDBProvider {
     pub async fn resume(
         &self,
         instance: &str,
-        extent: Extent,
+        extent: TreeScope,
     ) -> Result<Vec<String>, ProviderError> {
         let resumed = pause::resume(&self.services, instance, extent);
         resumed.await.in_operation("resume")

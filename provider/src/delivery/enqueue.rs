@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_coordination::lease::execute_proven;
+use cdb_coordination::lease::execute_fenced_batch;
 use cdb_model::{Batch, Document, ETag};
 use duroxide::providers::WorkItem;
 use metrics::counter;
@@ -175,7 +175,7 @@ async fn large_message(services: &Services, mut document: OrchestratorItem) -> R
         .add(document.create())
         .and_then(|_| spilling.confirm(&mut batch))?;
     spilling.write(&services.store).await?;
-    let fenced = execute_proven(services.container(), &batch, &document.key()).await?;
+    let fenced = execute_fenced_batch(services.container(), &batch, &document.key()).await?;
     if let Err(error) = committed(fenced) {
         spilling.release(&services.store);
         return Err(error);

@@ -15,7 +15,7 @@ pub(crate) mod shutdown;
 pub(crate) mod stats;
 pub(crate) mod takeover;
 
-pub use pause::Extent;
+pub use pause::TreeScope;
 pub use search::InstanceSearch;
 
 pub(crate) use metrics::Metrics;

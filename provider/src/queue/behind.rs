@@ -58,3 +58,19 @@ pub(crate) fn go_behind<'a, W: Work>(
     }
     None
 }
+
+impl Services {
+    /// Runs an attempt at an item of this instance, charged to it.
+    ///
+    /// # Errors
+    /// Fails with its backoff if the physical partition does not answer.
+    pub(crate) async fn attempt<T>(
+        &self,
+        instance_id: &str,
+        attempt: impl Future<Output = T>,
+    ) -> Result<T, Duration> {
+        let attempt = self.ledger.charge(instance_id, attempt);
+        let partition = instance_id.into();
+        self.container().while_answering(&partition, attempt).await
+    }
+}

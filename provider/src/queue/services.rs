@@ -72,20 +72,6 @@ impl Services {
             || self.container().backoff_of(&instance_id.into()).is_some()
     }
 
-    /// Runs an attempt at an item of this instance, charged to it.
-    ///
-    /// # Errors
-    /// Fails with its backoff if the physical partition does not answer.
-    pub(crate) async fn attempt<T>(
-        &self,
-        instance_id: &str,
-        attempt: impl Future<Output = T>,
-    ) -> Result<T, Duration> {
-        let attempt = self.ledger.charge(instance_id, attempt);
-        let partition = instance_id.into();
-        self.container().while_answering(&partition, attempt).await
-    }
-
     /// Runs a task in the background until the provider stops.
     pub(crate) fn spawn<F, W>(&self, work: W)
     where

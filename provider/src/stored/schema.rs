@@ -5,7 +5,7 @@
 //! is written. `duroxide-cdb` has no schema versions; the gate keeps it out.
 
 use cdb_client::{ContainerClient, ErrorKind};
-use cdb_coordination::lease::{Fenced, execute_proven};
+use cdb_coordination::lease::{Fenced, execute_fenced_batch};
 use cdb_model::operation::BatchError;
 use cdb_model::{Batch, Document as _, ETag, Stored, Timestamp};
 
@@ -192,7 +192,7 @@ async fn mark(
 ) -> Result<Option<Stored<Schema>>> {
     let marks = marks(container.now(), codec)?;
     let created = SchemaKey::new(SCHEMA_PARTITION);
-    match execute_proven(container, &marks, &created).await? {
+    match execute_fenced_batch(container, &marks, &created).await? {
         Fenced::CommittedBefore => read(container).await,
         Fenced::Refused(error) if error.kind() == ErrorKind::Forbidden => Ok(None),
         fenced => committed(fenced).map(|_| None),

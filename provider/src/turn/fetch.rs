@@ -1,59 +1,35 @@
-//! Locks the turn of a known instance.
+//! Locks the turn of an instance for a dispatcher. [`decide`] decides, and this driver reads and
+//! writes.
 
 use std::time::Duration;
 
-use cdb_client::ErrorKind;
-use cdb_coordination::lease::Lockable;
-use cdb_model::{Stored, Timestamp};
+use cdb_model::Stored;
 use duroxide::providers::DispatcherCapabilityFilter;
 use tokio::time::Instant;
 
+use super::decide::{Decision, Declined, Request, Source, Unfit, View, decide};
 use super::hand_out::{self, Fetched};
-use super::load::{self, Surplus};
 use super::loaded::Loaded;
 use super::paused::{HeldBack, hold_back};
-use super::{lock, orphans};
+use super::{load, lock, orphans};
 use crate::error::Result;
-use crate::queue::instances::{AllMessages, Attempt, Instances, Message, Presence, Turn, supports};
-use crate::queue::local_queue::{Caller, FetchRequest, Guard, Taken};
-use crate::queue::poll::{Due, run as poll};
+use crate::queue::instances::{AllMessages, Attempt, Instances, Message, Presence, Turn};
+use crate::queue::local_queue::{Caller, Guard, Taken};
+use crate::queue::poll::Fetch;
 use crate::queue::{Services, go_behind};
-use crate::stored::Store;
-use crate::stored::documents::{Instance, InstanceKey};
-use crate::timing::{HELD_BACKOFF, MESSAGE_RESERVED, STORE_LOCK, UNANSWERED_BACKOFF};
-
-/// The request of one dispatcher.
-type Request = FetchRequest<Option<DispatcherCapabilityFilter>>;
+use crate::stored::documents::Instance;
+use crate::timing::{HELD_BACKOFF, UNANSWERED_BACKOFF};
 
 /// The result of an attempt.
 enum Attempted {
     Locked(Box<Turn>),
-    /// The instance has no due messages.
-    Nothing,
-    /// The due messages are events of these queues, for which the execution has no room.
-    Full(Surplus),
-    /// Another runtime holds the instance, until this time if it is known. With `recheck`, the
-    /// dispatcher tries again after a backoff.
-    HeldElsewhere {
-        recheck: bool,
-        until: Option<Timestamp>,
-    },
-    /// The instance cannot be processed, considering messages due until `newest`.
-    Unfit {
-        newest: Timestamp,
-        pinned: Option<u64>,
-    },
+    Declined(Declined),
 }
 
 impl Attempted {
-    fn held(until: Option<Timestamp>) -> Self {
-        let recheck = true;
-        Self::HeldElsewhere { recheck, until }
-    }
-
-    fn if_held(instance: &Instance, store: &Store) -> Option<Self> {
-        let is_held = !instance.is_lockable(store.now());
-        is_held.then(|| Self::held(instance.locked_until))
+    fn locked(turn: Turn, request: &Request) -> Self {
+        let caller = request.caller;
+        Self::Locked(Box::new(Turn { caller, ..turn }))
     }
 }
 
@@ -69,16 +45,8 @@ pub(crate) async fn fetch(
         lock_timeout,
         caller: Caller::of(poll_timeout),
     };
-    let mut waiter = services
-        .instances()
-        .local()
-        .fetch(request.clone(), poll_timeout);
-    let poll = async |number| {
-        let polled = poll::poll::<Instances>(services, number, &AllMessages, &Due::Anywhere).await;
-        polled.map(|polled| polled.keys)
-    };
-    let start_poll = |number| poll::start::<Instances>(services, number);
-    while let Some(taken) = waiter.next(poll, start_poll).await? {
+    let mut fetch = Fetch::<Instances>::start(services, request.clone(), poll_timeout, AllMessages);
+    while let Some(taken) = fetch.next().await? {
         let fetched = match taken {
             Taken::Locked(_, never) => match never {},
             Taken::Free(guard, known) => attempt(services, guard, known, &request).await?,
@@ -112,7 +80,11 @@ async fn attempt(
         }
     };
     match answered {
-        Ok(attempted) => conclude(services, guard, &known, attempted).await,
+        Ok(Attempted::Locked(turn)) => hand_out::begin(services, guard, *turn).await,
+        Ok(Attempted::Declined(why)) => {
+            decline(services, guard, &known, why);
+            Ok(None)
+        }
         Err(error) if error.is_retryable() => {
             let search = Instant::now().into_std();
             guard.unanswered(UNANSWERED_BACKOFF, |known| known.search(search));
@@ -122,31 +94,158 @@ async fn attempt(
         Err(error) => {
             let instance = &guard.claim.key;
             tracing::error!(instance, %error, "cannot process an instance");
-            let newest = services.store.now();
-            let pinned = None;
-            let unfit = Attempted::Unfit { newest, pinned };
-            conclude(services, guard, &known, unfit).await
+            let (newest, cause) = (services.store.now(), Unfit::Failed);
+            decline(services, guard, &known, Declined::Unfit { newest, cause });
+            Ok(None)
         }
     }
 }
 
-/// Notes the result of an attempt.
-async fn conclude(
+/// Locks a claimed instance, by the first source that decides.
+async fn lock_or_decline(
     services: &Services,
-    guard: Guard<'_, Instances>,
+    guard: &Guard<'_, Instances>,
     known: &Attempt,
-    attempted: Attempted,
-) -> Result<Option<Fetched>> {
-    match attempted {
-        Attempted::Locked(turn) => {
-            return hand_out::begin(services, guard, *turn).await;
+    request: &Request,
+) -> Result<Attempted> {
+    let (store, instance_id) = (&services.store, &guard.claim.key);
+    let was_paused = services.instances().was_paused(instance_id);
+    let mut newer = None;
+    for source in Source::CHEAPEST_FIRST {
+        let known = newer.as_ref().unwrap_or(known);
+        if !source.is_useful(known, was_paused) {
+            continue;
         }
-        Attempted::Nothing => guard.release(|slot| slot.attempt_ended(known)),
-        Attempted::Full((queues, left)) => {
-            let instances = services.instances();
-            instances.finish_full(guard, known, queues, left);
+        let loaded = match source {
+            Source::Arrivals => {
+                newer = read_arrived(services, instance_id, known).await?;
+                continue;
+            }
+            Source::Cache => Loaded::expected(instance_id, known),
+            Source::Pause | Source::Holder => {
+                Some(load::document(store, instance_id, &known.messages).await?)
+            }
+            Source::Partition => {
+                Some(load::load(store, instance_id, known.execution.unwrap_or(1)).await?)
+            }
+        };
+        let Some(loaded) = loaded else { continue };
+        let view = View {
+            source,
+            known,
+            request,
+            payloads: &store.payloads,
+            is_complete: false,
+        };
+        if let Some(attempted) = perform(services, guard, view, loaded).await? {
+            return Ok(attempted);
         }
-        Attempted::HeldElsewhere { recheck, until } => {
+    }
+    // Another runtime was faster.
+    Ok(Attempted::Declined(Declined::held(None)))
+}
+
+/// Reads the messages that have come since all were known. Returns what is known then; `None` if the
+/// process has forgotten the instance.
+async fn read_arrived(
+    services: &Services,
+    instance_id: &str,
+    known: &Attempt,
+) -> Result<Option<Attempt>> {
+    let Some(since) = known.unread_since else {
+        return Ok(None);
+    };
+    let arrived = load::arrived(&services.store, instance_id, since).await?;
+    Ok(services.instances().arrived(instance_id, arrived))
+}
+
+/// Performs the decisions about the documents of a source. Returns `None` if the next source must
+/// decide.
+async fn perform(
+    services: &Services,
+    guard: &Guard<'_, Instances>,
+    mut view: View<'_>,
+    mut loaded: Loaded,
+) -> Result<Option<Attempted>> {
+    let (store, request) = (&services.store, view.request);
+    let declined = loop {
+        match decide(&view, &loaded, store.now()) {
+            Decision::LookFurther => return Ok(None),
+            Decision::ForgetPause => {
+                services.instances().forget_pause(&loaded.instance_id);
+                return Ok(None);
+            }
+            Decision::Complete => {
+                let Some(complete) = load::complete(store, loaded).await? else {
+                    return Ok(None);
+                };
+                loaded = load::without_surplus_events(store, complete).await?;
+                view.is_complete = true;
+            }
+            Decision::Reserve(until) => {
+                let token = store.new_lock_token();
+                let turn = lock::reserve(store, loaded, token, request.lock_timeout, until)?;
+                return Ok(Some(Attempted::locked(turn, request)));
+            }
+            Decision::Lock => {
+                let token = store.new_lock_token();
+                guard.locking(&token, request.lock_timeout);
+                match lock::lock(store, loaded, token, request.lock_timeout).await? {
+                    Some(turn) => return Ok(Some(Attempted::locked(turn, request))),
+                    None if view.leaves_to_winner() => {
+                        guard.lost_race();
+                        break Declined::overtaken();
+                    }
+                    None => return Ok(None),
+                }
+            }
+            Decision::HoldBack(paused) => {
+                break hold_all_back(services, paused, &loaded.messages).await?;
+            }
+            Decision::Delete(messages, declined) => {
+                orphans::delete(services, &loaded.instance_id, &messages).await?;
+                break declined;
+            }
+            Decision::DeleteOrphans => break delete_orphans(services, &loaded).await?,
+            Decision::LeaveAll => break Declined::Full(loaded.full, loaded.left),
+            Decision::Decline(declined) => break declined,
+        }
+    };
+    Ok(Some(Attempted::Declined(declined)))
+}
+
+async fn hold_all_back(
+    services: &Services,
+    paused: &Stored<Instance>,
+    messages: &[Message],
+) -> Result<Declined> {
+    services
+        .instances()
+        .note_pause(&paused.document.instance_id);
+    Ok(match hold_back(&services.store, paused, messages).await? {
+        HeldBack::Yes => Declined::Nothing,
+        HeldBack::Outdated => Declined::overtaken(),
+    })
+}
+
+/// Deletes the messages that no instance will receive. The others wait for a start.
+async fn delete_orphans(services: &Services, loaded: &Loaded) -> Result<Declined> {
+    let orphaned = orphans::among(&services.store, loaded).await?;
+    if orphaned.is_empty() {
+        let (newest, cause) = (loaded.newest_due(), Unfit::NoStart);
+        return Ok(Declined::Unfit { newest, cause });
+    }
+    orphans::delete(services, &loaded.instance_id, &orphaned).await?;
+    Ok(Declined::Nothing)
+}
+
+/// Notes why an attempt does not begin a turn.
+fn decline(services: &Services, guard: Guard<'_, Instances>, known: &Attempt, why: Declined) {
+    let instances = services.instances();
+    match why {
+        Declined::Nothing => guard.release(|slot| slot.attempt_ended(known)),
+        Declined::Full(queues, left) => instances.finish_full(guard, known, queues, left),
+        Declined::Held { until, recheck } => {
             let pause = known.presence.next_pause();
             let left = until.map(|until| until.since(services.store.now()));
             guard.back_off(pause_until(left, pause), |slot| {
@@ -158,8 +257,14 @@ async fn conclude(
                 }
             });
         }
-        Attempted::Unfit { newest, pinned } => {
-            let instances = services.instances();
+        Declined::Unfit { newest, cause } => {
+            if let Unfit::KeyMissing(reason) = &cause {
+                tracing::warn!(instance = %guard.claim.key, reason, "cannot process an instance yet");
+            }
+            let pinned = match cause {
+                Unfit::Pinned(version) => Some(version),
+                Unfit::KeyMissing(_) | Unfit::NoStart | Unfit::Failed => None,
+            };
             instances.back_off_unfit(guard, newest, pinned, |slot| {
                 // A poll finds the other messages again, behind newer ones.
                 if pinned.is_none() {
@@ -168,7 +273,6 @@ async fn conclude(
             });
         }
     }
-    Ok(None)
 }
 
 /// Returns the pause, or a shorter one that ends just after the lock. It lasts a whole number of
@@ -177,254 +281,6 @@ fn pause_until(lock_end: Option<Duration>, pause: Duration) -> Duration {
     let steps = lock_end.map(|left| left.as_millis().div_ceil(HELD_BACKOFF.as_millis()));
     let steps = steps.and_then(|steps| u32::try_from(steps).ok());
     steps.map_or(pause, |steps| pause.min(HELD_BACKOFF.saturating_mul(steps)))
-}
-
-/// Locks a claimed instance: by its cached state if that is sufficient, otherwise after a load of
-/// the partition.
-async fn lock_or_decline(
-    services: &Services,
-    guard: &Guard<'_, Instances>,
-    known: &Attempt,
-    request: &Request,
-) -> Result<Attempted> {
-    let (instance_id, filter) = (&guard.claim.key, request.capability.as_ref());
-    if services.instances().was_paused(instance_id)
-        && let Some(held) = hold_back_known(services, instance_id, known).await?
-    {
-        return Ok(held);
-    }
-    let renewed = read_arrived(services, instance_id, known).await?;
-    let known = renewed.as_ref().unwrap_or(known);
-    if let Some(expected) = Loaded::expected(instance_id, known) {
-        if let Some(attempted) = check_runnable(services, &expected, filter).await? {
-            return Ok(attempted);
-        }
-        let expected = match load::without_surplus_events(&services.store, expected).await? {
-            Ok(expected) => expected,
-            Err(full) => return Ok(Attempted::Full(full)),
-        };
-        let turn = match reserved_until(&services.store, &expected, request) {
-            Some(until) => Some(reserve_turn(&services.store, expected, request, until)?),
-            None => lock_turn(&services.store, guard, expected, request).await?,
-        };
-        if let Some(turn) = turn {
-            return Ok(Attempted::Locked(Box::new(turn)));
-        }
-        if known.is_polled && request.caller.is_runtime() {
-            // Another runtime owns it. The next poll finds whatever remains.
-            guard.lost_race();
-            let (recheck, until) = (false, None);
-            return Ok(Attempted::HeldElsewhere { recheck, until });
-        }
-    }
-    if matches!(known.presence, Presence::Held { .. })
-        && let Some(held) = still_held(&services.store, instance_id).await?
-    {
-        return Ok(held);
-    }
-    let loaded = load::load(&services.store, instance_id, known.execution.unwrap_or(1)).await?;
-    if let Some(attempted) = check_runnable(services, &loaded, filter).await? {
-        return Ok(attempted);
-    }
-    let Some(loaded) = load::complete(&services.store, loaded).await? else {
-        return Ok(Attempted::held(None));
-    };
-    // A message for an ended instance with a damaged history would fail the instance again and
-    // again.
-    if loaded.is_over() && loaded.history().is_err() {
-        orphans::delete(services, &loaded.instance_id, &loaded.messages).await?;
-        return Ok(Attempted::Nothing);
-    }
-    let loaded = match load::without_surplus_events(&services.store, loaded).await? {
-        Ok(loaded) => loaded,
-        Err(full) => return Ok(Attempted::Full(full)),
-    };
-    let turn = match tried_until(&services.store, &loaded, known, request) {
-        Some(until) => Some(reserve_turn(&services.store, loaded, request, until)?),
-        None => lock_turn(&services.store, guard, loaded, request).await?,
-    };
-    Ok(match turn {
-        Some(turn) => Attempted::Locked(Box::new(turn)),
-        None => Attempted::held(None),
-    })
-}
-
-/// Reads the messages that a full execution may have got since all were known, and whether another
-/// runtime has committed a turn. Costs little, while a load reads all that wait. Returns what is known
-/// then; `None` for other instances.
-async fn read_arrived(
-    services: &Services,
-    instance_id: &str,
-    known: &Attempt,
-) -> Result<Option<Attempt>> {
-    let Some(since) = known.unread_since else {
-        return Ok(None);
-    };
-    if known.search || known.cached.is_none() {
-        return Ok(None);
-    }
-    let arrived = load::arrived(&services.store, instance_id, since).await?;
-    Ok(services.instances().arrived(instance_id, arrived))
-}
-
-/// Holds back the known messages of an instance that was paused. Costs a point read, while a load
-/// reads the whole history. Returns `None` when the instance is not paused, or must be searched.
-async fn hold_back_known(
-    services: &Services,
-    instance_id: &str,
-    known: &Attempt,
-) -> Result<Option<Attempted>> {
-    if known.search || known.messages.is_empty() {
-        return Ok(None);
-    }
-    let key = InstanceKey::new(instance_id);
-    let found = match services.container().read(&key).await {
-        Err(error) if error.kind() == ErrorKind::Decode => None,
-        found => found?,
-    };
-    let Some(paused) = found.filter(|found| found.document.paused.is_some()) else {
-        services.instances().forget_pause(instance_id);
-        return Ok(None);
-    };
-    match Attempted::if_held(&paused.document, &services.store) {
-        Some(held) => Ok(Some(held)),
-        None => Ok(Some(
-            hold_all_back(services, &paused, &known.messages).await?,
-        )),
-    }
-}
-
-async fn hold_all_back(
-    services: &Services,
-    paused: &Stored<Instance>,
-    messages: &[Message],
-) -> Result<Attempted> {
-    services
-        .instances()
-        .note_pause(&paused.document.instance_id);
-    // The next poll finds whatever remains.
-    let (recheck, until) = (false, None);
-    Ok(match hold_back(&services.store, paused, messages).await? {
-        HeldBack::Yes => Attempted::Nothing,
-        HeldBack::Outdated => Attempted::HeldElsewhere { recheck, until },
-    })
-}
-
-/// Returns the result of an attempt if a runtime still holds the instance. Costs a point read, while
-/// a load reads the whole history.
-async fn still_held(store: &Store, instance_id: &str) -> Result<Option<Attempted>> {
-    match store.container.read(&InstanceKey::new(instance_id)).await {
-        Ok(found) => Ok(found.and_then(|stored| Attempted::if_held(&stored.document, store))),
-        // The load handles a corrupt instance.
-        Err(error) if error.kind() == ErrorKind::Decode => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Returns until when no other runtime looks at the instance for the known messages; `None` if that
-/// is too short for a turn without a stored lock.
-fn reserved_until(store: &Store, expected: &Loaded, request: &Request) -> Option<Timestamp> {
-    let until = expected.reserved_until()?;
-    let is_enough = until.since(store.now()) > STORE_LOCK;
-    (is_enough && request.caller.is_runtime()).then_some(until)
-}
-
-/// Returns until when a turn is tried again without a stored lock; `None` unless the code of this
-/// process could not execute the turn before. The attempt then writes nothing, unless it takes long
-/// or can execute the turn. The first attempt of each process has a lock, so that a turn that kills
-/// the process is counted.
-fn tried_until(
-    store: &Store,
-    loaded: &Loaded,
-    known: &Attempt,
-    request: &Request,
-) -> Option<Timestamp> {
-    let is_again = known.is_for_other_code && loaded.is_for_other_code();
-    (is_again && request.caller.is_runtime()).then(|| store.now() + MESSAGE_RESERVED)
-}
-
-fn reserve_turn(
-    store: &Store,
-    expected: Loaded,
-    request: &Request,
-    until: Timestamp,
-) -> Result<Turn> {
-    let token = store.new_lock_token();
-    let turn = lock::reserve(store, expected, token, request.lock_timeout, until)?;
-    Ok(Turn {
-        caller: request.caller,
-        ..turn
-    })
-}
-
-async fn lock_turn(
-    store: &Store,
-    guard: &Guard<'_, Instances>,
-    loaded: Loaded,
-    request: &Request,
-) -> Result<Option<Turn>> {
-    let token = store.new_lock_token();
-    guard.locking(&token, request.lock_timeout);
-    let turn = lock::lock(store, loaded, token, request.lock_timeout).await?;
-    Ok(turn.map(|turn| Turn {
-        caller: request.caller,
-        ..turn
-    }))
-}
-
-/// Decides without a lock whether this runtime can process the instance now. Returns `None` if it
-/// can.
-async fn check_runnable(
-    services: &Services,
-    loaded: &Loaded,
-    filter: Option<&DispatcherCapabilityFilter>,
-) -> Result<Option<Attempted>> {
-    if loaded.messages.is_empty() {
-        return Ok(Some(Attempted::Nothing));
-    }
-    let instance = loaded.instance.as_ref().map(|stored| &stored.document);
-    let held = instance.and_then(|instance| Attempted::if_held(instance, &services.store));
-    if held.is_some() {
-        return Ok(held);
-    }
-    if let Some(paused) = loaded.paused() {
-        return Ok(Some(
-            hold_all_back(services, paused, &loaded.messages).await?,
-        ));
-    }
-    let newest = loaded.newest_due();
-    let mut missing = loaded.messages.iter().filter_map(|message| {
-        let payloads = &services.store.payloads;
-        payloads.missing_key(message.stored.document.work_item.header())
-    });
-    if let Some(reason) = missing.next() {
-        tracing::warn!(instance = %loaded.instance_id, reason, "cannot process an instance yet");
-        let pinned = None;
-        return Ok(Some(Attempted::Unfit { newest, pinned }));
-    }
-    // The filter is applied before the lock and before any event is decoded: an incompatible
-    // execution may hold events that this version does not know (provider guide, "Capability
-    // Filtering Contract").
-    let pinned = instance.and_then(|instance| instance.pinned_duroxide_version_packed);
-    if pinned.is_some_and(|pinned| !supports(filter, pinned)) {
-        return Ok(Some(Attempted::Unfit { newest, pinned }));
-    }
-    let stale = orphans::of_another_instance(loaded);
-    if !stale.is_empty() {
-        orphans::delete(services, &loaded.instance_id, &stale).await?;
-        return Ok(Some(Attempted::held(None)));
-    }
-    if loaded.has_context() {
-        return Ok(None);
-    }
-    let orphaned = orphans::among(&services.store, loaded).await?;
-    if !orphaned.is_empty() {
-        orphans::delete(services, &loaded.instance_id, &orphaned).await?;
-        return Ok(Some(Attempted::Nothing));
-    }
-    // The start of the next execution has not arrived yet.
-    let pinned = None;
-    Ok(Some(Attempted::Unfit { newest, pinned }))
 }
 
 #[cfg(test)]

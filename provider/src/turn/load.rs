@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cdb_client::ContainerClient;
+use cdb_client::{ContainerClient, ErrorKind};
 use cdb_model::query::Filter;
 use cdb_model::stored::Unreadable;
 use cdb_model::{Query, Stored, Timestamp};
@@ -16,8 +16,8 @@ use crate::queue::instances::{
 };
 use crate::stored::Store;
 use crate::stored::documents::{
-    Durable, FIRST_DUE, HistorySegment, Instance, KeyValue, KeyValueDelta, KeyValuePack,
-    OrchestratorItem, Partial, Status,
+    Durable, FIRST_DUE, HistorySegment, Instance, InstanceKey, KeyValue, KeyValueDelta,
+    KeyValuePack, OrchestratorItem, Partial, Status,
 };
 use crate::stored::history::{self, Segments};
 use crate::stored::spill;
@@ -76,6 +76,23 @@ pub(super) async fn load(store: &Store, instance_id: &str, execution_id: u64) ->
     Err(Error::Retryable(format!(
         "instance `{instance_id}` keeps changing while it is read"
     )))
+}
+
+/// Reads only the document of an instance, for its known messages. Leaves out a document that cannot be
+/// decoded, which a load handles.
+pub(super) async fn document(
+    store: &Store,
+    instance_id: &str,
+    messages: &[Message],
+) -> Result<Loaded> {
+    let instance = match store.container.read(&InstanceKey::new(instance_id)).await {
+        Err(error) if error.kind() == ErrorKind::Decode => None,
+        found => found?,
+    };
+    Ok(Loaded {
+        instance,
+        ..Loaded::new_instance(instance_id, messages.to_vec())
+    })
 }
 
 async fn is_unchanged(store: &Store, loaded: &Loaded) -> Result<bool> {
@@ -202,19 +219,12 @@ pub(super) async fn arrived(
     }))
 }
 
-/// The names of the queues whose events have no room, and the events that a load has found.
-pub(super) type Surplus = (BTreeSet<String>, Left);
-
-/// Leaves out the queued events for which the execution has no room. Returns them when nothing is left
-/// for a turn.
+/// Leaves out the queued events for which the execution has no room.
 ///
 /// # Errors
 /// Fails when the messages behind the events cannot be read.
-pub(super) async fn without_surplus_events(
-    store: &Store,
-    mut loaded: Loaded,
-) -> Result<Result<Loaded, Surplus>> {
-    let mut full = loaded.leave_surplus_events();
+pub(super) async fn without_surplus_events(store: &Store, mut loaded: Loaded) -> Result<Loaded> {
+    loaded.leave_surplus_events();
     if loaded.messages.is_empty() && loaded.has_more_messages {
         let sent_at = Instant::now();
         let rows = read_messages(store, &loaded.instance_id, loaded.due_at, None).await?;
@@ -232,13 +242,9 @@ pub(super) async fn without_surplus_events(
         };
         loaded.messages.retain(is_own);
         sort(&mut loaded.messages);
-        full = loaded.leave_surplus_events();
+        loaded.leave_surplus_events();
     }
-    Ok(if loaded.messages.is_empty() {
-        Err((full, loaded.left))
-    } else {
-        Ok(loaded)
-    })
+    Ok(loaded)
 }
 
 /// A document of the partition, decoded or not.
@@ -321,8 +327,8 @@ impl Loaded {
         messages.retain(|message| message.stored.document.due_at() <= due_at);
     }
 
-    /// Leaves out the queued events for which the execution has no room. Returns their queues.
-    fn leave_surplus_events(&mut self) -> BTreeSet<String> {
+    /// Leaves out the queued events for which the execution has no room, and notes their queues.
+    fn leave_surplus_events(&mut self) {
         let mut all = std::mem::take(&mut self.messages);
         all.append(&mut self.others);
         let has_events = all.iter().any(|message| message.queue().is_some());
@@ -356,6 +362,7 @@ impl Loaded {
         }
         left.extend(split_off_others(&mut messages));
         self.messages = messages;
+        self.full = full;
         if let LoadedHistory::Read { at, .. } = self.history {
             sort(&mut left);
             let is_complete = left.len() <= MAX_NOTED && !self.has_more_messages;
@@ -366,7 +373,6 @@ impl Loaded {
                 at,
             };
         }
-        full
     }
 
     /// Adds a document that a query sent at `sent_at` has found.

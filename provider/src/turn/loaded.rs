@@ -1,5 +1,6 @@
 //! What the next turn of an instance needs: read from the store, or known of its last turn here.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cdb_coordination::lease::Lockable as _;
@@ -7,7 +8,9 @@ use cdb_model::{Stored, Timestamp};
 use duroxide::Event;
 use tokio::time::Instant;
 
-use crate::queue::instances::{Attempt, CachedInstance, Content, History, Left, Message, Presence};
+use crate::queue::instances::{
+    Attempt, CachedInstance, Content, History, Left, Message, Parent, Presence,
+};
 use crate::stored::documents::{HistorySegment, Instance};
 use crate::stored::history::{self, Segments};
 use crate::stored::kv::KvState;
@@ -27,6 +30,8 @@ pub(crate) struct Loaded {
     pub(super) has_more_messages: bool,
     /// The due messages that the turn does not take.
     pub(super) left: Left,
+    /// The queues whose events have no room in the execution.
+    pub(super) full: BTreeSet<String>,
     /// The time at which they are due.
     pub(super) due_at: Timestamp,
     /// The newest due time of the messages, with those that do not fit into the turn.
@@ -102,6 +107,7 @@ impl Loaded {
             others: Vec::new(),
             has_more_messages: false,
             left: Left::AsKnown,
+            full: BTreeSet::new(),
             due_at: Timestamp::default(),
             newest: Timestamp::default(),
             kv: KvState::default(),
@@ -141,6 +147,23 @@ impl Loaded {
     /// Returns the due messages that were found, also those that do not fit into the turn.
     pub(super) fn found_messages(&self) -> impl Iterator<Item = &Message> {
         self.messages.iter().chain(&self.others)
+    }
+
+    /// Returns what belongs to another instance of this id: cancellations whose senders are not its parent,
+    /// and the ends of children of an earlier instance. A start proves that no later instance has begun.
+    pub(super) fn of_another_instance(&self) -> Vec<Message> {
+        let instance = self.instance.as_ref().map(|stored| &stored.document);
+        if self.is_damaged() {
+            return Vec::new();
+        }
+        let parent = Parent::of(instance, &self.messages);
+        let is_known = instance.is_some_and(Instance::is_created)
+            || self.found_messages().any(Message::is_start);
+        let others = self.found_messages().filter(|message| {
+            message.is_of_another_parent(parent)
+                || (is_known && message.is_of_earlier_life(instance))
+        });
+        others.cloned().collect()
     }
 
     /// Returns until when the messages are reserved for this process; `None` if one of them is not,

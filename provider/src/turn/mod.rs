@@ -6,6 +6,7 @@
 mod abandon;
 mod arrivals;
 mod commit;
+mod decide;
 mod exclusive;
 mod fetch;
 mod hand_out;

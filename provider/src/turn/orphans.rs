@@ -18,8 +18,8 @@ use super::loaded::Loaded;
 use crate::delivery;
 use crate::error::Result;
 use crate::queue::Services;
-use crate::queue::instances::{Message, Parent};
-use crate::stored::documents::{Durable, Instance, NEVER, OrchestratorItem};
+use crate::queue::instances::Message;
+use crate::stored::documents::{Durable, NEVER, OrchestratorItem};
 use crate::stored::spill::ConsumedChunks;
 use crate::stored::{Store, history};
 
@@ -39,23 +39,6 @@ pub(super) async fn among(store: &Store, loaded: &Loaded) -> Result<Vec<Message>
         orphaned.retain(is_orphan);
     }
     Ok(orphaned)
-}
-
-/// Returns what belongs to another instance of this id: cancellations whose senders are not its parent,
-/// and the ends of children of an earlier instance. A start proves that no later instance has begun.
-pub(super) fn of_another_instance(loaded: &Loaded) -> Vec<Message> {
-    let instance = loaded.instance.as_ref().map(|stored| &stored.document);
-    if loaded.is_damaged() {
-        return Vec::new();
-    }
-    let parent = Parent::of(instance, &loaded.messages);
-    let is_known = instance.is_some_and(Instance::is_created)
-        || loaded.found_messages().any(Message::is_start);
-    let messages = loaded.found_messages();
-    let others = messages.filter(|message| {
-        message.is_of_another_parent(parent) || (is_known && message.is_of_earlier_life(instance))
-    });
-    others.cloned().collect()
 }
 
 /// Returns the instances that have cancelled this one and do not start it: neither their intents nor the

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use cdb_coordination::lease::{Lockable as _, Renewed, keep};
+use cdb_coordination::lease::{Lockable as _, Renewed, renew_lock};
 use cdb_model::{Patch, Timestamp};
 use futures::future::{Either, select};
 
@@ -95,11 +95,13 @@ pub(crate) async fn extend(services: &Services, turn: &mut Turn) -> Result<bool>
         instance.attempts.clone_from(attempts);
     }
     match turn.instance.stored() {
-        Some(held) if turn.is_locked() => match keep(services.container(), &held, &patch).await? {
-            Renewed::Written(etag) => turn.advance(instance, etag),
-            Renewed::Held(stored) => turn.advance(stored.document, stored.etag),
-            Renewed::Lost => return Ok(false),
-        },
+        Some(held) if turn.is_locked() => {
+            match renew_lock(services.container(), &held, &patch).await? {
+                Renewed::Written(etag) => turn.advance(instance, etag),
+                Renewed::Held(stored) => turn.advance(stored.document, stored.etag),
+                Renewed::Lost => return Ok(false),
+            }
+        }
         seen => {
             let (store, token) = (&services.store, &turn.token);
             let written = match (&seen, turn.messages.first_mut()) {

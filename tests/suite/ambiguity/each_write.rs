@@ -15,7 +15,7 @@ use duroxide::providers::{
 use duroxide::{Event, EventKind};
 
 use crate::harness::{next_activity, next_turn};
-use crate::several::{ack, enqueue, event, start};
+use crate::several::{ack, begin, enqueue, event, start, turn_with};
 
 const LOCK: Duration = Duration::from_secs(30);
 
@@ -27,9 +27,7 @@ fn lose(backend: &Backend, kind: OperationKind) {
 
 #[tokio::test]
 async fn a_lock_with_a_lost_answer_is_held() {
-    let Some((backend, first)) = Backend::failing(|_| {}).await else {
-        return;
-    };
+    let (backend, first) = or_skip!(Backend::failing(|_| {}).await);
     enqueue(&first, start("i")).await;
     lose(&backend, OperationKind::Create);
     let (item, token, attempt) = next_turn(&first, LOCK).await;
@@ -46,11 +44,8 @@ async fn a_lock_with_a_lost_answer_is_held() {
 
 #[tokio::test]
 async fn a_commit_with_a_lost_answer_applies_once() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
-    enqueue(&provider, start("i")).await;
-    let (item, token, _) = next_turn(&provider, LOCK).await;
+    let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
+    let (item, token, _) = turn_with(&provider, start("i"), LOCK).await;
     lose(&backend, OperationKind::Batch);
     ack(&provider, &item, &token).await;
     assert_eq!(provider.read("i").await.expect("a history").len(), 1);
@@ -61,25 +56,18 @@ async fn a_commit_with_a_lost_answer_applies_once() {
 
 #[tokio::test]
 async fn a_renewal_with_a_lost_answer_extends_the_lock() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
-    enqueue(&provider, start("i")).await;
-    let (item, token, _) = next_turn(&provider, LOCK).await;
+    let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
+    let (item, token, _) = turn_with(&provider, start("i"), LOCK).await;
     lose(&backend, OperationKind::Patch);
-    let renewed = provider.renew_orchestration_item_lock(&token, LOCK).await;
-    renewed.expect("it is renewed");
+    ok!(provider.renew_orchestration_item_lock(&token, LOCK));
     ack(&provider, &item, &token).await;
     backend.stop().await;
 }
 
 #[tokio::test]
 async fn an_abandoned_turn_with_a_lost_answer_is_free() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
-    enqueue(&provider, start("i")).await;
-    let (_, token, _) = next_turn(&provider, LOCK).await;
+    let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
+    let (_, token, _) = turn_with(&provider, start("i"), LOCK).await;
     lose(&backend, OperationKind::Batch);
     // Whether the call succeeds or not, the turn has ended here and is free for another runtime.
     let _said = provider
@@ -94,15 +82,10 @@ async fn an_abandoned_turn_with_a_lost_answer_is_free() {
 
 #[tokio::test]
 async fn an_event_with_a_lost_answer_arrives_once() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
-    enqueue(&provider, start("i")).await;
-    let (item, token, _) = next_turn(&provider, LOCK).await;
-    ack(&provider, &item, &token).await;
+    let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
+    begin(&provider, "i", LOCK).await;
     lose(&backend, OperationKind::Create);
-    enqueue(&provider, event("i")).await;
-    let (item, token, _) = next_turn(&provider, LOCK).await;
+    let (item, token, _) = turn_with(&provider, event("i"), LOCK).await;
     assert_eq!(item.messages, [event("i")]);
     ack(&provider, &item, &token).await;
     backend.stop().await;
@@ -114,18 +97,14 @@ fn activity(session: Option<&str>) -> WorkItem {
 
 #[tokio::test]
 async fn an_activity_survives_a_lost_answer_at_every_step() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
     lose(&backend, OperationKind::Create);
-    let stored = provider.enqueue_for_worker(activity(None)).await;
-    stored.expect("it is stored");
+    ok!(provider.enqueue_for_worker(activity(None)));
     lose(&backend, OperationKind::Patch);
     let (_, token, attempt) = next_activity(&provider, LOCK, None).await;
     assert_eq!(attempt, 1, "locked once");
     lose(&backend, OperationKind::Patch);
-    let renewed = provider.renew_work_item_lock(&token, 2 * LOCK).await;
-    renewed.expect("it is renewed");
+    ok!(provider.renew_work_item_lock(&token, 2 * LOCK));
     lose(&backend, OperationKind::Patch);
     // Whether the call succeeds or not, the activity is free.
     let _said = provider.abandon_work_item(&token, None, false).await;
@@ -155,13 +134,10 @@ pub(crate) async fn hasty(emulator: &Emulator, provider: &CosmosDBProvider) -> C
 
 #[tokio::test]
 async fn an_activity_ack_is_retried_while_its_lock_is_valid() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
     let emulator = backend.emulator().expect("checked before");
     let provider = hasty(emulator, &provider).await;
-    let stored = provider.enqueue_for_worker(activity(None)).await;
-    stored.expect("it is stored");
+    ok!(provider.enqueue_for_worker(activity(None)));
     let (_, token, _) = next_activity(&provider, LOCK, None).await;
     emulator.inject(Fault::always(Effect::error(503, 0)));
     let ended = provider.ack_work_item(&token, Some(done()));
@@ -175,18 +151,13 @@ async fn an_activity_ack_is_retried_while_its_lock_is_valid() {
 
 #[tokio::test]
 async fn an_activity_ack_with_a_lost_answer_applies_once() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
-    let stored = provider.enqueue_for_worker(activity(None)).await;
-    stored.expect("it is stored");
+    let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
+    ok!(provider.enqueue_for_worker(activity(None)));
     let (_, token, _) = next_activity(&provider, LOCK, None).await;
     let completion = done();
     lose(&backend, OperationKind::Batch);
-    let ended = provider.ack_work_item(&token, Some(completion.clone()));
-    ended.await.expect("it has ended");
-    enqueue(&provider, start("i")).await;
-    let (item, ..) = next_turn(&provider, LOCK).await;
+    ok!(provider.ack_work_item(&token, Some(completion.clone())));
+    let (item, ..) = turn_with(&provider, start("i"), LOCK).await;
     let completions = item
         .messages
         .iter()
@@ -197,15 +168,12 @@ async fn an_activity_ack_with_a_lost_answer_applies_once() {
 
 #[tokio::test]
 async fn a_session_is_claimed_renewed_and_removed_once() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
     let config = SessionFetchConfig {
         owner_id: "worker".to_owned(),
         lock_timeout: LOCK,
     };
-    let stored = provider.enqueue_for_worker(activity(Some("s"))).await;
-    stored.expect("it is stored");
+    ok!(provider.enqueue_for_worker(activity(Some("s"))));
     lose(&backend, OperationKind::Batch);
     let (_, token, attempt) = next_activity(&provider, LOCK, Some(&config)).await;
     assert_eq!(attempt, 1, "claimed and locked at once");
@@ -220,8 +188,7 @@ async fn a_session_is_claimed_renewed_and_removed_once() {
     // The test waits for the end of this one.
     let short = Duration::from_millis(300);
     assert_eq!(renew(short).await.expect("it is renewed"), 1);
-    let ended = provider.ack_work_item(&token, None).await;
-    ended.expect("it has ended");
+    ok!(provider.ack_work_item(&token, None));
     tokio::time::sleep(short * 2).await;
     lose(&backend, OperationKind::Delete);
     let mut removed = provider.cleanup_orphaned_sessions(Duration::ZERO).await;
@@ -244,16 +211,13 @@ fn appended(id: u64) -> Event {
 
 #[tokio::test]
 async fn an_event_appended_twice_is_stored_once() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
     lose(&backend, OperationKind::Batch);
     // The caller repeats a call without an answer.
     let _unheard = provider
         .append_with_execution("i", 1, vec![appended(1)])
         .await;
-    let again = provider.append_with_execution("i", 1, vec![appended(1)]);
-    again.await.expect("it is there");
+    ok!(provider.append_with_execution("i", 1, vec![appended(1)]));
     let history = provider.read_with_execution("i", 1).await;
     assert_eq!(history.expect("a history").len(), 1);
     backend.stop().await;
@@ -268,15 +232,10 @@ async fn a_deletion_in_several_batches_is_counted_once() {
         (OperationKind::Batch, 1),
         (OperationKind::Batch, 2),
     ] {
-        let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-            return;
-        };
-        enqueue(&provider, start("i")).await;
-        let (item, token, _) = next_turn(&provider, LOCK).await;
-        ack(&provider, &item, &token).await;
+        let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
+        begin(&provider, "i", LOCK).await;
         for id in 2..=EVENTS {
-            let stored = provider.append_with_execution("i", 1, vec![appended(id)]);
-            stored.await.expect("it is stored");
+            ok!(provider.append_with_execution("i", 1, vec![appended(id)]));
         }
         let emulator = backend.emulator().expect("checked before");
         emulator.inject(Fault::once(Effect::DropAnswer).on(kind).after(after));

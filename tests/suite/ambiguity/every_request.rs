@@ -105,9 +105,7 @@ async fn until_clean(env: &TestEnv, what: &str) {
 
 /// Runs the scenario once per write that loses its answer, and once per other fault.
 async fn fail_each_request(scenario: Scenario) {
-    let Some([writes, reads]) = run(scenario, None).await else {
-        return;
-    };
+    let [writes, reads] = or_skip!(run(scenario, None).await);
     let on = |effect: Effect, kinds: &[OperationKind]| {
         let fault = Fault::once(effect);
         kinds.iter().fold(fault, |fault, kind| fault.on(*kind))

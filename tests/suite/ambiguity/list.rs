@@ -15,8 +15,8 @@ const WRITES: [&str; 11] = [
     "container.replace_if_match(",
     "container.delete_stored(",
     "cdb_coordination::lease::lock(",
-    "keep(services.container,",
-    "keep(&store.container,",
+    "renew_lock(services.container,",
+    "renew_lock(&store.container,",
 ];
 
 fn root() -> &'static Path {

@@ -41,31 +41,12 @@ enum Before {
 #[derive(Debug)]
 enum Lacking {}
 
-impl Container for Lacking {
-    const NAME: &'static str = "Lacking";
-    const DISCRIMINATOR: &'static str = "type";
-    const PARTITION_KEY: &'static [&'static str] = &["/instanceId"];
-    const DOCUMENTS: &'static [&'static DocumentShape] = &[];
-    const DEFAULT_TTL: DefaultTtl = DefaultTtl::Off;
-
-    fn decode(discriminator: &str, _: &str) -> Result<Self, DecodeError> {
-        Err(DecodeError::UnknownType {
-            container: Self::NAME,
-            discriminator: discriminator.to_owned(),
-        })
-    }
-
-    fn shape(&self) -> &'static DocumentShape {
-        match *self {}
-    }
-
-    fn definition() -> ContainerDefinition {
-        let mut definition = Durable::definition();
-        definition.default_ttl = None;
-        definition.indexing_policy.composite_indexes.clear();
-        definition
-    }
-}
+untyped!(<> Lacking, "Lacking", {
+    let mut definition = Durable::definition();
+    definition.default_ttl = None;
+    definition.indexing_policy.composite_indexes.clear();
+    definition
+});
 
 impl Before {
     async fn prepare(self, emulator: &Emulator) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cdb_provider::Extent;
+use cdb_provider::TreeScope;
 use duroxide::providers::{ProviderAdmin as _, ProviderError, PruneOptions};
 use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -72,8 +72,7 @@ impl Scenario {
             }
             Self::Delete => {
                 expect(env, id, "Parent", "1+1").await;
-                let deleted = env.client.delete_instance(id, false).await;
-                let deleted = deleted.expect("it is deleted");
+                let deleted = ok!(env.client.delete_instance(id, false));
                 assert_eq!(deleted.instances_deleted, 3, "{deleted:?}");
                 assert_eq!(deleted.executions_deleted, 3, "{deleted:?}");
             }
@@ -106,8 +105,7 @@ async fn again(env: &TestEnv, id: &str) {
         keep_last: Some(1),
         ..PruneOptions::default()
     };
-    let pruned = env.client.prune_executions(id, options).await;
-    let pruned = pruned.expect("it is pruned");
+    let pruned = ok!(env.client.prune_executions(id, options));
     assert_eq!(pruned.executions_deleted, 2, "{pruned:?}");
 }
 
@@ -128,8 +126,7 @@ async fn queue(env: &TestEnv, id: &str) {
     env.until(id, |kind| matches!(kind, EventKind::QueueSubscribed { .. }))
         .await;
     for message in ["a", "b", "end"] {
-        let sent = client.enqueue_event(id, "Queue", message).await;
-        sent.expect("it is sent");
+        ok!(client.enqueue_event(id, "Queue", message));
     }
     assert_eq!(env.end_of(id).await.as_deref(), Ok("a+b"));
 }
@@ -138,8 +135,7 @@ async fn cancel(env: &TestEnv, id: &str) {
     let client = &env.client;
     env.begin(id, "Wait", "").await;
     env.until_subscribed("child", "Go").await;
-    let cancelled = client.cancel_instance(id, "enough").await;
-    cancelled.expect("the request is taken");
+    ok!(client.cancel_instance(id, "enough"));
     for instance in [id, "child"] {
         let ended = env.end_of(instance).await;
         assert!(ended.is_err(), "{ended:?}");
@@ -147,7 +143,7 @@ async fn cancel(env: &TestEnv, id: &str) {
 }
 
 async fn pause(env: &TestEnv, id: &str) {
-    let (provider, tree) = (&env.provider, Extent::Tree);
+    let (provider, tree) = (&env.provider, TreeScope::Tree);
     env.begin(id, "Above", "").await;
     env.until_subscribed("child", "Go").await;
     until_done(async || provider.pause(id, tree, "ada").await.map(drop)).await;
@@ -220,22 +216,16 @@ fn activities(runs: &Runs) -> ActivityRegistry {
 
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register(
-            "Hello",
-            |ctx: OrchestrationContext, input: String| async move {
-                ctx.schedule_activity("Echo", input).await
-            },
-        )
-        .register(
-            "FanOut",
-            |ctx: OrchestrationContext, _: String| async move {
-                let all = (0..5).map(|n| ctx.schedule_activity("Echo", n.to_string()));
-                sum(ctx.join(all.collect()).await)
-            },
-        )
+        .register("Hello", async |ctx: OrchestrationContext, input: String| {
+            ctx.schedule_activity("Echo", input).await
+        })
+        .register("FanOut", async |ctx: OrchestrationContext, _: String| {
+            let all = (0..5).map(|n| ctx.schedule_activity("Echo", n.to_string()));
+            sum(ctx.join(all.collect()).await)
+        })
         .register(
             "Parent",
-            |ctx: OrchestrationContext, input: String| async move {
+            async |ctx: OrchestrationContext, input: String| {
                 let all = (0..2).map(|_| ctx.schedule_sub_orchestration("Hello", &*input));
                 sum(ctx.join(all.collect()).await)
             },
@@ -253,16 +243,13 @@ fn orchestrations() -> OrchestrationRegistry {
         })
         .register("Queue", run_queue)
         .register("Wait", run_wait)
-        .register(
-            "Session",
-            |ctx: OrchestrationContext, _: String| async move {
-                let mut places = Vec::new();
-                for place in ["a", "b"] {
-                    places.push(ctx.schedule_activity_on_session("Echo", place, "s").await);
-                }
-                sum(places)
-            },
-        )
+        .register("Session", async |ctx: OrchestrationContext, _: String| {
+            let mut places = Vec::new();
+            for place in ["a", "b"] {
+                places.push(ctx.schedule_activity_on_session("Echo", place, "s").await);
+            }
+            sum(places)
+        })
         .register("KeyValue", run_key_value)
         .register("Timer", |ctx: OrchestrationContext, _: String| async move {
             ctx.schedule_timer(Duration::from_millis(50)).await;
@@ -270,7 +257,7 @@ fn orchestrations() -> OrchestrationRegistry {
         })
         .register(
             "Detached",
-            |ctx: OrchestrationContext, input: String| async move {
+            async |ctx: OrchestrationContext, input: String| {
                 ctx.schedule_orchestration("Hello", "detached", input);
                 Ok("sent".to_owned())
             },

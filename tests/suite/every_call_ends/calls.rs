@@ -13,11 +13,11 @@ use cdb_client::{Bootstrap, Error};
 use cdb_coordination::change_feed::{
     ChangeFeedState, feed_parts, feed_progress, reset_feed, versions_progress,
 };
-use cdb_coordination::lease::{Fenced, execute_once, execute_proven};
+use cdb_coordination::lease::{Fenced, execute_fenced_batch, execute_fenced_once};
 use cdb_coordination::message::Side;
 use cdb_coordination::messaging::{MessagingConfig, Retrying};
 use cdb_coordination::store::Criteria;
-use cdb_coordination::{DeadLetters, Leases, Message, MessageDocument, Messaging, Store};
+use cdb_coordination::{DeadLetters, Leases, Message, MessageDocument, Messaging, Repository};
 use cdb_model::operation::{BulkBatch, Lease};
 use cdb_model::{Batch, Container, Document, Patch, Query, Timestamp};
 use cdb_work::{
@@ -131,7 +131,7 @@ const fn concurrency(name: &str) -> usize {
         b"WorkAdmin::counts" => 4,
         // One of its own, and those for messages to deliver and to receive.
         b"Messaging::until_idle" => 3,
-        b"Store::count_each" => 2,
+        b"Repository::count_each" => 2,
         _ => 1,
     }
 }
@@ -184,7 +184,7 @@ pub(super) const CALLS: &[Call] = calls! {
         "ContainerClient::restore" => |w| w.shop.restore(&ThingKey::new("here", 3)),
         "ContainerClient::execute" => |w| async move { w.shop.execute(&batch(&fresh())).await },
         "ContainerClient::execute_bulk" => |w| async move { w.shop.execute_bulk(&bulk()).await },
-        "ContainerClient::execute_bulk_available" => |w| async move { w.shop.execute_bulk_available(&bulk()).await },
+        "ContainerClient::execute_bulk_skipping_unavailable" => |w| async move { w.shop.execute_bulk_skipping_unavailable(&bulk()).await },
         "ContainerClient::while_answering" => |w| async move {
             w.shop.while_answering(&"here".into(), w.shop.run(fresh().create())).await
         },
@@ -263,20 +263,20 @@ pub(super) const CALLS: &[Call] = calls! {
             guard.run(patch).await
         },
         "LeaseGuard::release" => |w| async move { lease(&w).await?.release().await },
-        "execute_proven" => |w| async move { place(&w).await },
-        "execute_once" => |w| async move {
+        "execute_fenced_batch" => |w| async move { place(&w).await },
+        "execute_fenced_once" => |w| async move {
             let new = fresh();
             let took_place = |latest: cdb_client::ContainerClient<Shop>| async move {
                 Ok(latest.read(&key()).await?.is_none())
             };
-            execute_once(&w.shop, &batch(&new), took_place).await
+            execute_fenced_once(&w.shop, &batch(&new), took_place).await
         },
-        "Store::find" => |w| async move { store(&w).find(&key()).await },
-        "Store::run" => |w| async move { store(&w).run(fresh().create()).await },
-        "Store::query" => |w| async move { store(&w).query(&Criteria::all()).await },
-        "Store::query_in" => |w| async move { store(&w).query_in("here", &Criteria::all()).await },
-        "Store::count" => |w| async move { store(&w).count(&Criteria::all()).await },
-        "Store::count_each" => |w| async move { store(&w).count_each(Thing::STATE, ["new", "old"]).await },
+        "Repository::find" => |w| async move { store(&w).find(&key()).await },
+        "Repository::run" => |w| async move { store(&w).run(fresh().create()).await },
+        "Repository::query" => |w| async move { store(&w).query(&Criteria::all()).await },
+        "Repository::query_in" => |w| async move { store(&w).query_in("here", &Criteria::all()).await },
+        "Repository::count" => |w| async move { store(&w).count(&Criteria::all()).await },
+        "Repository::count_each" => |w| async move { store(&w).count_each(Thing::STATE, ["new", "old"]).await },
         "feed_progress" => |w| async move { feed_progress("reader", &w.shop, &state(&w)).await },
         "versions_progress" => |w| async move { versions_progress("reader", &w.shop, &state(&w)).await },
         "feed_parts" => |w| async move { feed_parts(&w.client, &state(&w)).await },
@@ -291,11 +291,11 @@ pub(super) const CALLS: &[Call] = calls! {
             open.await
         },
         "WorkAdmin::retrying" => |w| async move { admin(&w).retrying(10, None).await },
-        "WorkAdmin::set_aside" => |w| async move { admin(&w).set_aside(10, None).await },
+        "WorkAdmin::dead_letters" => |w| async move { admin(&w).dead_letters(10, None).await },
         "WorkAdmin::counts" => |w| async move { admin(&w).counts().await },
-        "WorkAdmin::find_set_aside" => |w| async move {
+        "WorkAdmin::dead_letter" => |w| async move {
             let key = WorkMessageKey::new("work-000", Lane::Inbox, "stream", "message");
-            admin(&w).find_set_aside(&key).await
+            admin(&w).dead_letter(&key).await
         },
         "ContainerArchive::read" => |w| async move {
             ContainerArchive::new(w.work_container()).read("stream", 0, 10).await
@@ -311,7 +311,7 @@ pub(super) const CALLS: &[Call] = calls! {
         },
         "WorkCoordinator::claim" => |w| async move { w.work().claim(1, Duration::from_secs(1)).await },
         "WorkCoordinator::claim_from" => |w| async move { w.work().claim_from(Lane::Inbox, 1, Duration::from_secs(1)).await },
-        "WorkCoordinator::set_aside" => |w| async move { w.work().set_aside(10).await },
+        "WorkCoordinator::dead_letters" => |w| async move { w.work().dead_letters(10).await },
         "WorkCoordinator::forget_streams" => |w| async move { w.work().forget_streams(Duration::ZERO).await },
         "WorkCoordinator::shutdown" => |w| async move { w.work().shutdown().await },
         "Immediate::store" => |w| async move { store_work(&w).await },
@@ -351,7 +351,7 @@ pub(super) const CALLS: &[Call] = calls! {
 /// Creates a thing in a batch.
 pub(super) async fn place(world: &World) -> Result<Fenced<BatchOutcome<Shop>>, Error> {
     let new = fresh();
-    execute_proven(&world.shop, &batch(&new), &new.key()).await
+    execute_fenced_batch(&world.shop, &batch(&new), &new.key()).await
 }
 
 /// Stores a message of ordered work.
@@ -364,8 +364,8 @@ fn dead(world: &World) -> DeadLetters<Shop> {
     DeadLetters::new(world.shop.clone(), MessagingConfig::default())
 }
 
-fn store(world: &World) -> Store<Shop, Thing> {
-    Store::new(&world.shop)
+fn store(world: &World) -> Repository<Shop, Thing> {
+    Repository::new(&world.shop)
 }
 
 fn state(world: &World) -> cdb_client::ContainerClient<ChangeFeedState> {
@@ -430,7 +430,7 @@ pub(super) const LEFT_OUT: &[(&str, &str)] = &[
     ("SharedCall::run", "sends what its caller sends"),
     ("SimulatedTime::in_real_time", "for tests"),
     ("confirm_lock", "a read"),
-    ("execute_fenced", "as `execute_proven`"),
+    ("execute_fenced", "as `execute_fenced_batch`"),
     ("keep", "as `LeaseGuard::run`"),
     ("lock", "as `Leases::acquire_seen`"),
     ("measure_charge", "sends what its caller sends"),

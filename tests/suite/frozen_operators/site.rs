@@ -71,7 +71,7 @@ impl Site {
         answers: usize,
         call: impl Future<Output = T>,
         others: impl Future<Output = U>,
-    ) -> (T, Option<U>) {
+    ) -> Option<(T, U)> {
         let (call, others) = (Box::pin(call), Box::pin(others));
         self.network.freeze_after(answers, ANY, FROZEN);
         let others = async {
@@ -82,19 +82,17 @@ impl Site {
                 None
             }
         };
-        let ended = tokio::join!(self.network.process(call), others);
+        let (ended, others) = tokio::join!(self.network.process(call), others);
         self.network.repair();
-        ended
+        Some((ended, others?))
     }
 
     pub(super) async fn begin(&self, id: &str, orchestration: &str, input: &str) {
-        let begun = self.client.start_orchestration(id, orchestration, input);
-        begun.await.expect("it is started");
+        ok!(self.client.start_orchestration(id, orchestration, input));
     }
 
     pub(super) async fn raise(&self, id: &str) {
-        let raised = self.client.raise_event(id, "go", "").await;
-        raised.expect("it is raised");
+        ok!(self.client.raise_event(id, "go", ""));
     }
 
     /// Lets `Break` succeed.
@@ -141,21 +139,18 @@ fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(
             "Waiter",
-            |ctx: OrchestrationContext, input: String| async move {
+            async |ctx: OrchestrationContext, input: String| {
                 ctx.schedule_wait("go").await;
                 Ok(input)
             },
         )
-        .register(
-            "Above",
-            |ctx: OrchestrationContext, input: String| async move {
-                ctx.schedule_sub_orchestration_with_id("Waiter", "below", input)
-                    .await
-            },
-        )
+        .register("Above", async |ctx: OrchestrationContext, input: String| {
+            ctx.schedule_sub_orchestration_with_id("Waiter", "below", input)
+                .await
+        })
         .register(
             "Fragile",
-            |ctx: OrchestrationContext, input: String| async move {
+            async |ctx: OrchestrationContext, input: String| {
                 ctx.schedule_activity("Break", &*input).await?;
                 ctx.schedule_wait("go").await;
                 Ok(input)
@@ -163,21 +158,18 @@ fn orchestrations() -> OrchestrationRegistry {
         )
         .register(
             "AboveFragile",
-            |ctx: OrchestrationContext, input: String| async move {
+            async |ctx: OrchestrationContext, input: String| {
                 ctx.schedule_sub_orchestration_with_id("Fragile", "below", input)
                     .await
             },
         )
-        .register(
-            "Again",
-            |ctx: OrchestrationContext, input: String| async move {
-                let left: u32 = input.parse().expect("a number");
-                if left == 0 {
-                    ctx.schedule_wait("go").await;
-                    return Ok("done".to_owned());
-                }
-                ctx.continue_as_new((left - 1).to_string()).await
-            },
-        )
+        .register("Again", async |ctx: OrchestrationContext, input: String| {
+            let left: u32 = input.parse().expect("a number");
+            if left == 0 {
+                ctx.schedule_wait("go").await;
+                return Ok("done".to_owned());
+            }
+            ctx.continue_as_new((left - 1).to_string()).await
+        })
         .build()
 }

@@ -91,8 +91,7 @@ async fn send_start(provider: &CosmosDBProvider, key: &str) {
         work_item: Text::Inline(serde_json::to_string(&start).expect("it is JSON")),
         visible_at: now,
     });
-    let created = provider.container().run(intent.create()).await;
-    created.expect("it is created");
+    ok!(provider.container().run(intent.create()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -18,9 +18,9 @@ use duroxide::{
 use tokio::time::{Instant, sleep, timeout};
 
 use super::stage::{LOCK, MOMENT, Stage};
-use crate::harness::{end_within, next_turn};
-use crate::network::{ANY, CREATE, Network};
-use crate::several::{ack, enqueue, event, start, try_ack};
+use crate::harness::{end_within, finds_turn, next_turn};
+use crate::network::{ANY, CREATE, Network, on_network};
+use crate::several::{ack, enqueue, event, run_turn, start, try_ack};
 use crate::work_items::start_of;
 
 /// The longest time of a call: twice the deadline of a request.
@@ -33,9 +33,7 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn a_start_whose_caller_does_not_go_on_holds_no_dispatcher() {
     let handed_over =
         |config: &mut CosmosDBProviderConfig| config.hand_over = HandOver::WithSpareDispatchers;
-    let Some(backend) = Backend::start_in_simulated_time(handed_over).await else {
-        return;
-    };
+    let backend = or_skip!(Backend::start_in_simulated_time(handed_over).await);
     let network = Network::default();
     let provider = network.provider(&backend).await.expect("simulated");
     let waits = {
@@ -53,8 +51,7 @@ async fn a_start_whose_caller_does_not_go_on_holds_no_dispatcher() {
     assert!(committed.is_ok(), "the dispatcher is held");
     started.await.expect("it has started");
     let none = backend.provider().await;
-    let none = none.fetch_orchestration_item(LOCK, SECOND * 5, None).await;
-    assert!(none.expect("fetch").is_none(), "it starts once");
+    assert!(!finds_turn(&none, LOCK, SECOND * 5).await, "it starts once");
     backend.stop().await;
 }
 
@@ -83,9 +80,7 @@ async fn start_while_throttled(hand_over: HandOver) -> Option<Duration> {
 
 #[tokio::test(start_paused = true)]
 async fn a_start_waits_no_longer_than_its_deadline_for_a_throttled_commit() {
-    let Some(stored) = start_while_throttled(HandOver::Never).await else {
-        return;
-    };
+    let stored = or_skip!(start_while_throttled(HandOver::Never).await);
     let handed_over = start_while_throttled(HandOver::default()).await;
     println!("{stored:?} stored, {handed_over:?} handed over");
     assert!(handed_over <= Some(CALL), "{handed_over:?}");
@@ -100,12 +95,8 @@ async fn instances_of(stage: &Stage, instance: &str) -> usize {
 /// An instance whose start is not stored would be pending for ever.
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_first_turn_of_a_dropped_start_leaves_no_instance() {
-    let Some(stage) = Stage::with_activities(0).await else {
-        return;
-    };
-    let turn = stage.dispatcher().await;
-    let started = stage.start("new");
-    let (_, token, _) = turn.await.expect("a turn");
+    let stage = or_skip!(Stage::with_activities(0).await);
+    let (started, (_, token, _)) = stage.taken_start().await;
     started.abort();
     sleep(MOMENT).await;
     let abandoned = stage
@@ -122,24 +113,13 @@ async fn an_abandoned_first_turn_of_a_dropped_start_leaves_no_instance() {
 /// Attempts of a turn that its runtime abandons are counted from the first one.
 #[tokio::test(start_paused = true)]
 async fn abandoned_turns_of_a_completion_are_counted() {
-    let Some(stage) = Stage::with_activities(1).await else {
-        return;
-    };
-    let activity = stage.activity().await;
-    let turn = stage.dispatcher().await;
-    let acknowledged = stage.acknowledge(activity);
-    let (_, token, _) = turn.await.expect("a turn");
-    let abandoned = stage
-        .provider
-        .abandon_orchestration_item(&token, None, false);
-    abandoned.await.expect("it is abandoned");
+    let stage = or_skip!(Stage::with_activities(1).await);
+    let (acknowledged, (_, token, _)) = stage.taken().await;
+    stage.abandon(&token, None, false).await;
     acknowledged.await.expect("no panic").expect("it is stored");
     let (_, token, attempt) = next_turn(&stage.provider, LOCK).await;
     assert_eq!(attempt, 2);
-    let abandoned = stage
-        .provider
-        .abandon_orchestration_item(&token, None, false);
-    abandoned.await.expect("it is abandoned");
+    stage.abandon(&token, None, false).await;
     let (_, _, attempt) = next_turn(&stage.provider, LOCK).await;
     assert_eq!(attempt, 3);
     stage.backend.stop().await;
@@ -148,9 +128,7 @@ async fn abandoned_turns_of_a_completion_are_counted() {
 /// Both processes begin the first turn; one commits it.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_two_processes_start_at_once_begins_once() {
-    let Some(stage) = Stage::with_activities(0).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::with_activities(0).await);
     let other = stage.other.clone();
     let second = tokio::spawn(async move { next_turn(&other, LOCK).await });
     let first = stage.dispatcher().await;
@@ -176,9 +154,7 @@ async fn an_instance_that_two_processes_start_at_once_begins_once() {
 /// The process stands still for longer than all locks between the offer and the commit.
 #[tokio::test(start_paused = true)]
 async fn a_start_of_a_process_that_stands_still_begins_once() {
-    let Some(stage) = Stage::with_activities(0).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::with_activities(0).await);
     let turn = stage.dispatcher().await;
     let mut started = Box::pin(
         stage
@@ -194,8 +170,7 @@ async fn a_start_of_a_process_that_stands_still_begins_once() {
     // Nothing of this process goes on.
     enqueue(&stage.other, start("new")).await;
     sleep(LOCK * 2).await;
-    let (theirs, their_token, _) = next_turn(&stage.other, LOCK).await;
-    ack(&stage.other, &theirs, &their_token).await;
+    run_turn(&stage.other, LOCK).await;
     let late = try_ack(&stage.provider, &item, &token, vec![]).await;
     assert!(late.is_err(), "it has begun");
     started.await.expect("it is there");
@@ -205,9 +180,7 @@ async fn a_start_of_a_process_that_stands_still_begins_once() {
 /// A turn that has completions of several activities, one of which was taken over, gives the others back at once.
 #[tokio::test(start_paused = true)]
 async fn a_lost_activity_delays_no_completion_of_others() {
-    let Some(stage) = Stage::with_activities(2).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::with_activities(2).await);
     let lock = SECOND * 2;
     let first = stage.activity_for(lock).await;
     let second = stage.activity_for(LOCK).await;
@@ -377,9 +350,7 @@ async fn all_kinds_of_instances_end_as_fast_as_without_hand_overs() {
 async fn a_single_instance_ends_as_fast_as_without_hand_overs() {
     let mut slower = Vec::new();
     for kind in KINDS {
-        let Some(stored) = all_take(HandOver::Never, 1, &[kind], 1).await else {
-            return;
-        };
+        let stored = or_skip!(all_take(HandOver::Never, 1, &[kind], 1).await);
         let took = all_take(HandOver::default(), 1, &[kind], 1).await;
         println!("{}: {stored:?} stored, {took:?} handed over", kind.0);
         if took > Some(stored + MOMENT * 20) {
@@ -392,11 +363,7 @@ async fn a_single_instance_ends_as_fast_as_without_hand_overs() {
 /// The worker of an activity that its instance cancels ends it before the deletion is delivered.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_activity_that_ends_makes_no_turn_fail() {
-    let Some(backend) = Backend::start_in_simulated_time(|_| {}).await else {
-        return;
-    };
-    let network = Network::default();
-    let provider = network.provider(&backend).await.expect("simulated");
+    let (backend, network, provider) = or_skip!(on_network().await);
     let stage = Stage::on(backend, provider, 2).await;
     let (first, second) = (stage.activity().await, stage.activity().await);
     let cancelled = second.0;

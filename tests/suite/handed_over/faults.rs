@@ -3,23 +3,18 @@
 use std::time::Duration;
 
 use cdb_emulator::{Effect, Fault, OperationKind};
-use cdb_provider::Extent;
+use cdb_provider::TreeScope;
 use duroxide::providers::{ExecutionMetadata, Provider, TagFilter};
 use tokio::time::{Instant, sleep};
 
 use super::stage::{INSTANCE, LOCK, MOMENT, SOON, Stage};
-use crate::harness::next_turn;
-use crate::several::{ack, enqueue, event};
+use crate::harness::{finds_turn, next_turn};
+use crate::several::{ack, event, turn_with};
 
 /// A turn that takes a completion, whose commit loses a request or an answer.
 async fn commits_in_spite_of(effect: Effect) {
-    let Some(stage) = Stage::with_activities(1).await else {
-        return;
-    };
-    let activity = stage.activity().await;
-    let turn = stage.dispatcher().await;
-    let acknowledged = stage.acknowledge(activity);
-    let turn = turn.await.expect("a turn");
+    let stage = or_skip!(Stage::with_activities(1).await);
+    let (acknowledged, turn) = stage.taken().await;
     let lost = Fault::once(effect).on(OperationKind::Batch);
     stage.emulator().inject(lost);
     stage.commit(&turn, None).await.expect("it is committed");
@@ -45,9 +40,7 @@ async fn the_request_of_the_commit_is_lost() {
 /// Otherwise the wait could outlast the lock, and another worker would run the activity.
 #[tokio::test(start_paused = true)]
 async fn the_completion_of_a_lock_that_ends_soon_is_stored() {
-    let Some(stage) = Stage::with_activities(1).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::with_activities(1).await);
     let lock = Duration::from_secs(2);
     let activity = stage.activity_for(lock).await;
     sleep(lock.saturating_sub(MOMENT * 400)).await;
@@ -59,25 +52,15 @@ async fn the_completion_of_a_lock_that_ends_soon_is_stored() {
         .expect("it needs no turn");
     let turn = turn.await.expect("a turn");
     stage.commit(&turn, None).await.expect("it is committed");
-    assert_eq!(
-        (stage.activities().await, stage.completions().await),
-        (0, 1)
-    );
-    stage.backend.stop().await;
+    stage.ends_with(0, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn another_runtime_commits_first() {
-    let Some(stage) = Stage::patient(1).await else {
-        return;
-    };
-    let activity = stage.activity().await;
-    let turn = stage.dispatcher().await;
-    let acknowledged = stage.acknowledge(activity);
-    let turn = turn.await.expect("a turn");
+    let stage = or_skip!(Stage::patient(1).await);
+    let (acknowledged, turn) = stage.taken().await;
     let other = &stage.other;
-    enqueue(other, event(INSTANCE)).await;
-    let (item, token, _) = next_turn(other, LOCK).await;
+    let (item, token, _) = turn_with(other, event(INSTANCE), LOCK).await;
     ack(other, &item, &token).await;
     let lost = Instant::now();
     assert!(stage.commit(&turn, None).await.is_err());
@@ -93,13 +76,8 @@ async fn another_runtime_commits_first() {
 
 #[tokio::test(start_paused = true)]
 async fn the_turn_is_rejected_and_fails_the_orchestration() {
-    let Some(stage) = Stage::with(1, |config| config.max_value_bytes = 100_000).await else {
-        return;
-    };
-    let activity = stage.activity().await;
-    let turn = stage.dispatcher().await;
-    let acknowledged = stage.acknowledge(activity);
-    let (item, token, _) = turn.await.expect("a turn");
+    let stage = or_skip!(Stage::with(1, |config| config.max_value_bytes = 100_000).await);
+    let (acknowledged, (item, token, _)) = stage.taken().await;
     let large = "x".repeat(200_000);
     let rejected = stage.commit_with(&item, &token, &large, None).await;
     assert!(!rejected.expect_err("it is too large").is_retryable());
@@ -118,25 +96,16 @@ async fn the_turn_is_rejected_and_fails_the_orchestration() {
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_turn_delays_the_completion() {
-    let Some(stage) = Stage::with_activities(1).await else {
-        return;
-    };
-    let activity = stage.activity().await;
-    let turn = stage.dispatcher().await;
-    let acknowledged = stage.acknowledge(activity);
-    let (item, token, _) = turn.await.expect("a turn");
+    let stage = or_skip!(Stage::with_activities(1).await);
+    let (acknowledged, (item, token, _)) = stage.taken().await;
     assert_eq!(item.messages.len(), 1);
     let delay = Duration::from_millis(500);
-    let abandoned = stage
-        .provider
-        .abandon_orchestration_item(&token, Some(delay), true);
-    abandoned.await.expect("it is abandoned");
+    stage.abandon(&token, Some(delay), true).await;
     acknowledged.await.expect("no panic").expect("it is stored");
-    let early =
-        stage
-            .provider
-            .fetch_orchestration_item(LOCK, delay.saturating_sub(MOMENT * 30), None);
-    assert!(early.await.expect("fetch").is_none(), "it is delayed");
+    assert!(
+        !finds_turn(&stage.provider, LOCK, delay.saturating_sub(MOMENT * 30)).await,
+        "it is delayed"
+    );
     let (item, _, attempt) = next_turn(&stage.provider, LOCK).await;
     assert_eq!((item.messages.len(), attempt), (1, 1));
     stage.backend.stop().await;
@@ -144,9 +113,7 @@ async fn an_abandoned_turn_delays_the_completion() {
 
 #[tokio::test(start_paused = true)]
 async fn the_activity_is_renewed_while_it_waits() {
-    let Some(stage) = Stage::with_activities(1).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::with_activities(1).await);
     let activity = stage.activity().await;
     let token = activity.1.clone();
     let turn = stage.dispatcher().await;
@@ -163,101 +130,62 @@ async fn the_activity_is_renewed_while_it_waits() {
         .await
         .expect("under the new version");
     acknowledged.await.expect("no panic").expect("it has ended");
-    assert_eq!(
-        (stage.activities().await, stage.completions().await),
-        (0, 1)
-    );
-    stage.backend.stop().await;
+    stage.ends_with(0, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_consumes_the_completion_of_a_dropped_acknowledgement() {
-    let Some(stage) = Stage::with_activities(1).await else {
-        return;
-    };
-    let activity = stage.activity().await;
-    let turn = stage.dispatcher().await;
-    let acknowledged = stage.acknowledge(activity);
-    let turn = turn.await.expect("a turn");
+    let stage = or_skip!(Stage::with_activities(1).await);
+    let (acknowledged, turn) = stage.taken().await;
     acknowledged.abort();
     sleep(MOMENT).await;
     stage.commit(&turn, None).await.expect("it is committed");
-    assert_eq!(
-        (stage.activities().await, stage.completions().await),
-        (0, 1)
-    );
-    stage.backend.stop().await;
+    stage.ends_with(0, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_holds_back_a_completion_that_waits() {
-    let Some(stage) = Stage::with_activities(1).await else {
-        return;
-    };
-    let activity = stage.activity().await;
-    let turn = stage.dispatcher().await;
-    let acknowledged = stage.acknowledge(activity);
-    let turn = turn.await.expect("a turn");
+    let stage = or_skip!(Stage::with_activities(1).await);
+    let (acknowledged, turn) = stage.taken().await;
     let other = &stage.other;
-    other
-        .pause(INSTANCE, Extent::Tree, "ada")
-        .await
-        .expect("it is paused");
+    ok!(other.pause(INSTANCE, TreeScope::Tree, "ada"));
     assert!(stage.commit(&turn, None).await.is_err(), "it is paused");
     acknowledged.await.expect("no panic").expect("it is stored");
-    let early = stage.provider.fetch_orchestration_item(LOCK, LOCK, None);
-    assert!(early.await.expect("fetch").is_none(), "it is held back");
-    other
-        .resume(INSTANCE, Extent::Tree)
-        .await
-        .expect("it is resumed");
+    assert!(
+        !finds_turn(&stage.provider, LOCK, LOCK).await,
+        "it is held back"
+    );
+    ok!(other.resume(INSTANCE, TreeScope::Tree));
     let turn = next_turn(&stage.provider, LOCK).await;
     assert_eq!(turn.0.messages.len(), 1);
     stage.commit(&turn, None).await.expect("it is committed");
-    assert_eq!(
-        (stage.activities().await, stage.completions().await),
-        (0, 1)
-    );
-    stage.backend.stop().await;
+    stage.ends_with(0, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_long_activity_begins_no_turn_of_a_paused_instance() {
-    let Some(stage) = Stage::patient(1).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::patient(1).await);
     let activity = stage.activity().await;
     sleep(Duration::from_secs(2)).await;
-    let paused = stage.other.pause(INSTANCE, Extent::Tree, "ada").await;
-    paused.expect("it is paused");
+    ok!(stage.other.pause(INSTANCE, TreeScope::Tree, "ada"));
     let turn = stage.dispatcher().await;
     let acknowledged = stage.acknowledge(activity).await.expect("no panic");
     acknowledged.expect("it is stored");
     sleep(LOCK).await;
     assert!(!turn.is_finished(), "it is paused");
-    let resumed = stage.other.resume(INSTANCE, Extent::Tree).await;
-    resumed.expect("it is resumed");
+    ok!(stage.other.resume(INSTANCE, TreeScope::Tree));
     let turn = turn.await.expect("a turn");
     stage.commit(&turn, None).await.expect("it is committed");
-    assert_eq!(
-        (stage.activities().await, stage.completions().await),
-        (0, 1)
-    );
-    stage.backend.stop().await;
+    stage.ends_with(0, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_does_not_wait_for_a_completion_that_is_being_stored_for_long() {
-    let Some(stage) = Stage::with_activities(1).await else {
-        return;
-    };
-    let activity = stage.activity().await;
-    let turn = stage.dispatcher().await;
-    let acknowledged = stage.acknowledge(activity);
-    let turn = turn.await.expect("a turn");
+    let stage = or_skip!(Stage::with_activities(1).await);
+    let (acknowledged, turn) = stage.taken().await;
     stage
         .emulator()
-        .inject(Fault::always(throttled()).on(OperationKind::Batch));
+        .inject(Fault::always(Effect::throttled(MOMENT * 5)).on(OperationKind::Batch));
     // The acknowledgement begins to store the completion.
     sleep(MOMENT * 25).await;
     let begun = Instant::now();
@@ -276,30 +204,13 @@ async fn a_commit_does_not_wait_for_a_completion_that_is_being_stored_for_long()
         }
         sleep(MOMENT * 100).await;
     }
-    assert_eq!(
-        (stage.activities().await, stage.completions().await),
-        (0, 1)
-    );
-    stage.backend.stop().await;
-}
-
-fn throttled() -> Effect {
-    Effect::Status {
-        status: 429,
-        substatus: 3200,
-        retry_after_ms: Some(5),
-    }
+    stage.ends_with(0, 1).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_stores_a_completion_that_waits() {
-    let Some(stage) = Stage::with_activities(1).await else {
-        return;
-    };
-    let activity = stage.activity().await;
-    let turn = stage.dispatcher().await;
-    let acknowledged = stage.acknowledge(activity);
-    let _turn = turn.await.expect("a turn");
+    let stage = or_skip!(Stage::with_activities(1).await);
+    let (acknowledged, _turn) = stage.taken().await;
     stage.provider.shutdown(Duration::from_secs(5)).await;
     acknowledged.await.expect("no panic").expect("it is stored");
     assert!(stage.nothing_to_run().await, "it has run");
@@ -312,18 +223,14 @@ async fn a_shutdown_stores_a_completion_that_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn a_completion_of_an_activity_that_the_turn_cancels_goes() {
-    let Some(stage) = Stage::with_activities(2).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::with_activities(2).await);
     let (first, second) = (stage.activity().await, stage.activity().await);
     let cancelled = first.0;
-    enqueue(&stage.provider, event(INSTANCE)).await;
-    let running = next_turn(&stage.provider, LOCK).await;
+    let running = turn_with(&stage.provider, event(INSTANCE), LOCK).await;
     let next = stage.dispatcher().await;
     let (late, taken) = (stage.acknowledge(first), stage.acknowledge(second));
     sleep(MOMENT).await;
-    let committed = stage.commit(&running, Some(cancelled)).await;
-    committed.expect("it is committed");
+    ok!(stage.commit(&running, Some(cancelled)));
     let turn = next.await.expect("a turn");
     assert_eq!(turn.0.messages.len(), 1, "without the cancelled one");
     stage.commit(&turn, None).await.expect("it is committed");
@@ -336,12 +243,9 @@ async fn a_completion_of_an_activity_that_the_turn_cancels_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn the_instance_ends_without_the_completion() {
-    let Some(stage) = Stage::patient(1).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::patient(1).await);
     let activity = stage.activity().await;
-    enqueue(&stage.provider, event(INSTANCE)).await;
-    let (_, token, _) = next_turn(&stage.provider, LOCK).await;
+    let (_, token, _) = turn_with(&stage.provider, event(INSTANCE), LOCK).await;
     let next = stage.dispatcher().await;
     let acknowledged = stage.acknowledge(activity);
     sleep(MOMENT).await;
@@ -364,9 +268,7 @@ async fn the_instance_ends_without_the_completion() {
 
 #[tokio::test(start_paused = true)]
 async fn a_prelock_that_fails_does_not_lose_the_turn() {
-    let Some(stage) = Stage::with_activities(2).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::with_activities(2).await);
     let activity = stage.activity().await;
     // The other is not reserved any more.
     sleep(Duration::from_millis(600)).await;
@@ -381,9 +283,5 @@ async fn a_prelock_that_fails_does_not_lose_the_turn() {
         .await
         .expect("without the prelock");
     acknowledged.await.expect("no panic").expect("it has ended");
-    assert_eq!(
-        (stage.activities().await, stage.completions().await),
-        (1, 1)
-    );
-    stage.backend.stop().await;
+    stage.ends_with(1, 1).await;
 }

@@ -7,14 +7,12 @@ use duroxide::providers::Provider;
 use tokio::time::sleep;
 
 use super::stage::{LOCK, MOMENT, SOON, Stage, TOO_LATE};
-use crate::harness::next_turn;
-use crate::several::{ack, enqueue, event};
+use crate::harness::{finds_turn, next_turn};
+use crate::several::{ack, enqueue, event, turn_with};
 
 #[tokio::test(start_paused = true)]
 async fn a_completion_that_a_turn_takes_is_never_stored() {
-    let Some(stage) = Stage::with_activities(1).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::with_activities(1).await);
     let activity = stage.activity().await;
     let turn = stage.dispatcher().await;
     stage.emulator().reset_requests();
@@ -35,13 +33,8 @@ async fn a_completion_that_a_turn_takes_is_never_stored() {
 
 #[tokio::test(start_paused = true)]
 async fn a_completion_does_not_wait_long_for_a_slow_turn() {
-    let Some(stage) = Stage::with_activities(1).await else {
-        return;
-    };
-    let activity = stage.activity().await;
-    let turn = stage.dispatcher().await;
-    let acknowledged = stage.acknowledge(activity);
-    let turn = turn.await.expect("a turn");
+    let stage = or_skip!(Stage::with_activities(1).await);
+    let (acknowledged, turn) = stage.taken().await;
     sleep(TOO_LATE).await;
     let answer = acknowledged.await.expect("no panic");
     answer.expect("it is stored");
@@ -54,18 +47,16 @@ async fn a_completion_does_not_wait_long_for_a_slow_turn() {
     stage.commit(&turn, None).await.expect("it is committed");
     assert!(stage.messages().await.is_empty());
     assert_eq!(stage.completions().await, 1);
-    let none = stage
-        .provider
-        .fetch_orchestration_item(LOCK, LOCK / 10, None);
-    assert!(none.await.expect("fetch").is_none(), "it arrives once");
+    assert!(
+        !finds_turn(&stage.provider, LOCK, LOCK / 10).await,
+        "it arrives once"
+    );
     stage.backend.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn after_a_late_turn_completions_of_its_orchestration_are_stored_at_once_for_a_while() {
-    let Some(stage) = Stage::with_activities(3).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::with_activities(3).await);
     let mut times = Vec::new();
     for pause in [Duration::ZERO, Duration::ZERO, Duration::from_secs(2)] {
         sleep(pause).await;
@@ -87,9 +78,7 @@ async fn after_a_late_turn_completions_of_its_orchestration_are_stored_at_once_f
 
 #[tokio::test(start_paused = true)]
 async fn it_is_stored_at_once_if_no_dispatcher_is_there() {
-    let Some(stage) = Stage::with_activities(2).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::with_activities(2).await);
     let (first, second) = (stage.activity().await, stage.activity().await);
     let begun = tokio::time::Instant::now();
     for activity in [first, second] {
@@ -103,12 +92,9 @@ async fn it_is_stored_at_once_if_no_dispatcher_is_there() {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_attempt_is_stored_so_that_a_turn_that_kills_its_process_is_counted() {
-    let Some(stage) = Stage::patient(1).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::patient(1).await);
     let (_, token) = stage.activity().await;
-    let abandoned = stage.provider.abandon_work_item(&token, None, false).await;
-    abandoned.expect("it is released");
+    ok!(stage.provider.abandon_work_item(&token, None, false));
     let activity = stage.activity().await;
     let turn = stage.dispatcher().await;
     let begun = tokio::time::Instant::now();
@@ -123,16 +109,13 @@ async fn a_second_attempt_is_stored_so_that_a_turn_that_kills_its_process_is_cou
 
 #[tokio::test(start_paused = true)]
 async fn completions_that_come_during_a_turn_are_taken_by_the_next_one_together() {
-    let Some(stage) = Stage::with_activities(3).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::with_activities(3).await);
     let activities = [
         stage.activity().await,
         stage.activity().await,
         stage.activity().await,
     ];
-    enqueue(&stage.provider, event("i")).await;
-    let running = next_turn(&stage.provider, LOCK).await;
+    let running = turn_with(&stage.provider, event("i"), LOCK).await;
     let next = stage.dispatcher().await;
     stage.emulator().reset_requests();
     let acknowledged = activities.map(|activity| stage.acknowledge(activity));
@@ -145,23 +128,14 @@ async fn completions_that_come_during_a_turn_are_taken_by_the_next_one_together(
         answer.await.expect("no panic").expect("it has ended");
     }
     assert_eq!(stage.requests(OperationKind::Batch), 2);
-    assert_eq!(
-        (stage.activities().await, stage.completions().await),
-        (0, 3)
-    );
-    stage.backend.stop().await;
+    stage.ends_with(0, 3).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_commit_locks_the_next_activity_for_the_worker() {
-    let Some(stage) = Stage::with_activities(4).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::with_activities(4).await);
     // The commit has prelocked one for each worker that it knew: none.
-    let activity = stage.activity().await;
-    let turn = stage.dispatcher().await;
-    let acknowledged = stage.acknowledge(activity);
-    let turn = turn.await.expect("a turn");
+    let (acknowledged, turn) = stage.taken().await;
     stage.commit(&turn, None).await.expect("it is committed");
     acknowledged.await.expect("no panic").expect("it has ended");
     stage.emulator().reset_requests();
@@ -172,9 +146,7 @@ async fn the_commit_locks_the_next_activity_for_the_worker() {
 
 #[tokio::test(start_paused = true)]
 async fn a_start_that_a_turn_takes_is_never_stored() {
-    let Some(stage) = Stage::with_activities(0).await else {
-        return;
-    };
+    let stage = or_skip!(Stage::with_activities(0).await);
     let turn = stage.dispatcher().await;
     stage.emulator().reset_requests();
     let started = stage.start("new");
@@ -190,31 +162,28 @@ async fn a_start_that_a_turn_takes_is_never_stored() {
 
 #[tokio::test(start_paused = true)]
 async fn a_start_is_stored_if_its_turn_is_slow() {
-    let Some(stage) = Stage::with_activities(0).await else {
-        return;
-    };
-    let turn = stage.dispatcher().await;
-    let started = stage.start("new");
-    let (item, token, _) = turn.await.expect("a turn");
+    let stage = or_skip!(Stage::with_activities(0).await);
+    let (started, (item, token, _)) = stage.taken_start().await;
     // Longer than a reservation, so the lock is stored meanwhile.
     sleep(Duration::from_secs(2)).await;
     assert!(started.is_finished());
-    let other = stage.other.fetch_orchestration_item(LOCK, LOCK / 10, None);
-    assert!(other.await.expect("fetch").is_none(), "it has the lock");
+    assert!(
+        !finds_turn(&stage.other, LOCK, LOCK / 10).await,
+        "it has the lock"
+    );
     ack(&stage.provider, &item, &token).await;
     started.await.expect("no panic").expect("it has started");
-    let none = stage.other.fetch_orchestration_item(LOCK, LOCK / 10, None);
-    assert!(none.await.expect("fetch").is_none(), "it starts once");
+    assert!(
+        !finds_turn(&stage.other, LOCK, LOCK / 10).await,
+        "it starts once"
+    );
     stage.backend.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_start_of_an_instance_that_exists_changes_nothing() {
-    let Some(stage) = Stage::with_activities(0).await else {
-        return;
-    };
-    enqueue(&stage.other, crate::several::start("there")).await;
-    let (item, token, _) = next_turn(&stage.other, LOCK).await;
+    let stage = or_skip!(Stage::with_activities(0).await);
+    let (item, token, _) = turn_with(&stage.other, crate::several::start("there"), LOCK).await;
     ack(&stage.other, &item, &token).await;
     let turn = stage.dispatcher().await;
     let started = stage.start("there");
@@ -236,17 +205,9 @@ async fn the_start_of_an_instance_that_exists_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_commit_of_an_unstored_start_stays_its_own() {
-    let Some(stage) = Stage::with_activities(0).await else {
-        return;
-    };
-    let turn = stage.dispatcher().await;
-    let started = stage.start("new");
-    let (item, token, _) = turn.await.expect("a turn");
-    let throttled = Effect::Status {
-        status: 429,
-        substatus: 3200,
-        retry_after_ms: Some(5),
-    };
+    let stage = or_skip!(Stage::with_activities(0).await);
+    let (started, (item, token, _)) = stage.taken_start().await;
+    let throttled = Effect::throttled(MOMENT * 5);
     let throttled = Fault::always(throttled).on(OperationKind::Batch);
     stage.emulator().inject(throttled);
     let recovers = async {
@@ -258,29 +219,24 @@ async fn a_slow_commit_of_an_unstored_start_stays_its_own() {
     let answer = started.await.expect("no panic");
     let unknown = answer.expect_err("the caller does not wait for as long");
     assert!(unknown.is_retryable());
-    let none = stage.other.fetch_orchestration_item(LOCK, LOCK / 10, None);
-    assert!(none.await.expect("fetch").is_none(), "it starts once");
+    assert!(
+        !finds_turn(&stage.other, LOCK, LOCK / 10).await,
+        "it starts once"
+    );
     stage.backend.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_first_turn_delays_its_start() {
-    let Some(stage) = Stage::with_activities(0).await else {
-        return;
-    };
-    let turn = stage.dispatcher().await;
-    let started = stage.start("new");
-    let (_, token, _) = turn.await.expect("a turn");
+    let stage = or_skip!(Stage::with_activities(0).await);
+    let (started, (_, token, _)) = stage.taken_start().await;
     let delay = Duration::from_millis(500);
-    let abandoned = stage
-        .provider
-        .abandon_orchestration_item(&token, Some(delay), true);
-    abandoned.await.expect("it is abandoned");
+    stage.abandon(&token, Some(delay), true).await;
     started.await.expect("no panic").expect("it is stored");
-    let early = stage
-        .provider
-        .fetch_orchestration_item(LOCK, delay.saturating_sub(TOO_LATE), None);
-    assert!(early.await.expect("fetch").is_none(), "it is delayed");
+    assert!(
+        !finds_turn(&stage.provider, LOCK, delay.saturating_sub(TOO_LATE)).await,
+        "it is delayed"
+    );
     let (item, token, attempt) = next_turn(&stage.provider, LOCK).await;
     assert_eq!((item.messages.len(), attempt), (1, 1));
     ack(&stage.provider, &item, &token).await;
@@ -290,9 +246,7 @@ async fn an_abandoned_first_turn_delays_its_start() {
 #[tokio::test(start_paused = true)]
 async fn a_worker_waits_for_a_busy_dispatcher_only_if_no_activity_waits_for_it() {
     for (activities, is_stored) in [(3, true), (1, false)] {
-        let Some(stage) = Stage::with_activities(activities).await else {
-            return;
-        };
+        let stage = or_skip!(Stage::with_activities(activities).await);
         let activity = stage.activity().await;
         enqueue(&stage.provider, crate::several::start("busy")).await;
         let (item, token, _) = next_turn(&stage.provider, LOCK).await;

@@ -1,5 +1,6 @@
 //! An instance whose activities run, on the only runtime of a store in simulated time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cdb_emulator::{Emulator, OperationKind};
@@ -9,14 +10,14 @@ use cdb_provider::{CosmosDBProvider, HandOver};
 use cdb_tests::Backend;
 use duroxide::providers::{
     ExecutionMetadata, OrchestrationItem, Provider, ProviderError, ScheduledActivityIdentifier,
-    TagFilter, WorkItem,
+    WorkItem,
 };
 use duroxide::{Event, EventKind};
 use tokio::task::JoinHandle;
 
-use crate::harness::{next_activity, next_turn};
-use crate::several::enqueue;
-use crate::work_items::{activity_of, completion_of, metadata_of, start_of, started};
+use crate::harness::{finds_activity, next_activity, next_turn};
+use crate::several::turn_with;
+use crate::work_items::{activity_of, completion_of, metadata_of, scheduled, start_of, started};
 
 pub(super) const LOCK: Duration = Duration::from_secs(30);
 
@@ -70,9 +71,8 @@ impl Stage {
     /// The same with this provider.
     pub(super) async fn on(backend: Backend, provider: CosmosDBProvider, count: u64) -> Self {
         let other = backend.provider().await;
-        enqueue(&provider, start_of(INSTANCE, "Wait")).await;
-        let (_, token, _) = next_turn(&provider, LOCK).await;
-        let scheduled = (2..2 + count).map(|id| (id, scheduled("Work")));
+        let (_, token, _) = turn_with(&provider, start_of(INSTANCE, "Wait"), LOCK).await;
+        let scheduled = (2..2 + count).map(|id| (id, scheduled("Work", "")));
         let events = std::iter::once((1, started("Wait", ""))).chain(scheduled);
         let events = events.map(|(id, kind)| event(id, kind)).collect();
         let work = (2..2 + count).map(|id| activity_of(INSTANCE, id, None));
@@ -123,6 +123,34 @@ impl Stage {
         })
     }
 
+    /// Ends an activity while a dispatcher waits. Returns its acknowledgement, and the turn that takes it.
+    pub(super) async fn taken(&self) -> (Acknowledged, Turn) {
+        let activity = self.activity().await;
+        let turn = self.dispatcher().await;
+        let acknowledged = self.acknowledge(activity);
+        (acknowledged, turn.await.expect("a turn"))
+    }
+
+    /// Starts the instance `new` while a dispatcher waits. Returns the start, and the turn that takes it.
+    pub(super) async fn taken_start(&self) -> (Acknowledged, Turn) {
+        let turn = self.dispatcher().await;
+        let started = self.start("new");
+        (started, turn.await.expect("a turn"))
+    }
+
+    /// Gives a turn back.
+    pub(super) async fn abandon(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignores_attempt: bool,
+    ) {
+        let abandoned = self
+            .provider
+            .abandon_orchestration_item(token, delay, ignores_attempt);
+        abandoned.await.expect("it is abandoned");
+    }
+
     /// Starts an instance.
     pub(super) fn start(&self, instance: &str) -> Acknowledged {
         let (provider, start) = (self.provider.clone(), start_of(instance, "Wait"));
@@ -168,11 +196,26 @@ impl Stage {
             .await
     }
 
+    /// Commits a first turn that schedules an activity with this input.
+    pub(super) async fn begin(
+        &self,
+        token: &str,
+        instance: &str,
+        input: &str,
+        work: Vec<WorkItem>,
+    ) -> Result<(), ProviderError> {
+        let kinds = [started("Wait", ""), scheduled("Work", input)];
+        let event = |(id, kind)| Event::with_event_id(id, instance, 1, None, kind);
+        let (events, metadata) = ((1..).zip(kinds).map(event).collect(), metadata_of("Wait"));
+        self.provider
+            .ack_orchestration_item(token, 1, events, work, vec![], metadata, vec![])
+            .await
+    }
+
     /// The messages that the store has, without traces.
     pub(super) async fn messages(&self) -> Vec<Stored<OrchestratorItem>> {
         let query = Query::<OrchestratorItem>::in_partition(INSTANCE);
-        let found = self.other.container().query(query).all();
-        let mut found = found.await.expect("the partition answers");
+        let mut found = ok!(self.other.container().query(query).all());
         found.retain(|message| message.document.visible_at < NEVER);
         found
     }
@@ -186,10 +229,16 @@ impl Stage {
 
     /// The number of completions in the committed history.
     pub(super) async fn completions(&self) -> usize {
-        let history = self.other.read(INSTANCE).await;
-        let events = history.expect("a history");
+        let events = ok!(self.other.read(INSTANCE));
         let completed = |event: &&Event| matches!(event.kind, EventKind::ActivityCompleted { .. });
         events.iter().filter(completed).count()
+    }
+
+    /// Checks how many activities the store has, and how many completions, and stops.
+    pub(super) async fn ends_with(self, activities: usize, completions: usize) {
+        let left = (self.activities().await, self.completions().await);
+        assert_eq!(left, (activities, completions));
+        self.backend.stop().await;
     }
 
     /// The requests of a kind since the last reset.
@@ -200,9 +249,7 @@ impl Stage {
 
     /// Whether no activity can be fetched now, by another process.
     pub(super) async fn nothing_to_run(&self) -> bool {
-        let other = &self.other;
-        let fetched = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
-        fetched.await.expect("fetch").is_none()
+        !finds_activity(&self.other, LOCK, Duration::ZERO).await
     }
 }
 
@@ -210,13 +257,16 @@ fn event(id: u64, kind: EventKind) -> Event {
     Event::with_event_id(id, INSTANCE, 1, None, kind)
 }
 
-fn scheduled(name: &str) -> EventKind {
-    EventKind::ActivityScheduled {
-        name: name.to_owned(),
-        input: String::new(),
-        session_id: None,
-        tag: None,
+/// How often the committed history of an instance has the completion of each activity.
+pub(super) async fn received(reader: &CosmosDBProvider, instance: &str) -> BTreeMap<u64, u64> {
+    let mut received = BTreeMap::new();
+    for event in reader.read(instance).await.expect("a history") {
+        if let (EventKind::ActivityCompleted { .. }, Some(of)) = (event.kind, event.source_event_id)
+        {
+            *received.entry(of).or_default() += 1;
+        }
     }
+    received
 }
 
 /// Commits a turn that takes the completions among its messages.

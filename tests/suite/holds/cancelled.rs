@@ -1,6 +1,6 @@
 //! A held instance that is cancelled and rewound: nothing that arrived is lost.
 
-use cdb_provider::Rewound;
+use cdb_provider::RewindResult;
 use tokio::time::sleep;
 
 use super::{Code, FOUND, SECOND, Shop};
@@ -8,14 +8,12 @@ use super::{Code, FOUND, SECOND, Shop};
 const ID: &str = "approval-1";
 
 async fn queue(shop: &Shop, data: &str) {
-    let queued = shop.client.enqueue_event(ID, "approvals", data).await;
-    queued.expect("it is queued");
+    ok!(shop.client.enqueue_event(ID, "approvals", data));
 }
 
 /// Cancels the held instance, and rewinds it. Returns the plan.
-async fn cancel_and_rewind(shop: &Shop) -> Rewound {
-    let cancelled = shop.client.cancel_instance(ID, "changed my mind").await;
-    cancelled.expect("it is sent");
+async fn cancel_and_rewind(shop: &Shop) -> RewindResult {
+    ok!(shop.client.cancel_instance(ID, "changed my mind"));
     let ended = shop.end_within(ID, 2 * FOUND).await;
     ended.expect_err("it is cancelled");
     let plan = shop.provider.plan_rewind(ID).await.expect("a plan");
@@ -100,8 +98,7 @@ async fn events_that_wait_for_room_outlive_the_cancellation_of_a_held_instance()
         queue(&shop, number).await;
     }
     sleep(3 * SECOND).await;
-    let raised = shop.client.raise_event(ID, "Go", "").await;
-    raised.expect("it is raised");
+    ok!(shop.client.raise_event(ID, "Go", ""));
     shop.until_held(ID).await;
     queue(&shop, "last").await;
     cancel_and_rewind(&shop).await;

@@ -38,10 +38,8 @@ async fn an_instance_whose_next_start_is_not_visible_yet_is_not_held() {
     acked.await.expect("the turn is committed");
     let mut instance = shop.instance(ID).await;
     instance.history_documents = None;
-    let written = shop.provider.container().run(instance.replace()).await;
-    written.expect("it is written");
-    let raised = shop.client.raise_event(ID, "Go", "").await;
-    raised.expect("it is raised");
+    ok!(shop.provider.container().run(instance.replace()));
+    ok!(shop.client.raise_event(ID, "Go", ""));
     let _changed = shop.deploy(Code::Changed).await;
     sleep(SECOND * 5).await;
     assert_eq!(shop.instance(ID).await.held, None);
@@ -56,10 +54,8 @@ async fn an_instance_whose_next_start_is_not_visible_yet_is_not_held() {
         parent_id: None,
         parent_execution_id: None,
     };
-    let sent = shop.provider.enqueue_for_orchestrator(start, None).await;
-    sent.expect("it is sent");
-    let queued = shop.client.enqueue_event(ID, "approvals", "last").await;
-    queued.expect("it is queued");
+    ok!(shop.provider.enqueue_for_orchestrator(start, None));
+    ok!(shop.client.enqueue_event(ID, "approvals", "last"));
     let output = shop.end_within(ID, FOUND).await;
     assert_eq!(output, Ok("last ".to_owned()));
     shop.backend.stop().await;

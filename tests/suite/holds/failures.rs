@@ -23,8 +23,7 @@ async fn an_instance_fails_with_the_nondeterminism_of_its_child() {
         parent_id: 2,
         details: details.clone(),
     };
-    let sent = shop.provider.enqueue_for_orchestrator(failed, None).await;
-    sent.expect("it is sent");
+    ok!(shop.provider.enqueue_for_orchestrator(failed, None));
     assert_eq!(shop.end_within("main", FOUND).await, Err(details));
     shop.backend.stop().await;
 }
@@ -34,14 +33,8 @@ async fn a_message_that_no_code_can_take_fails_its_instance() {
     let shop = Shop::open().await;
     let _old = shop.deploy(Code::Old).await;
     shop.order("order-1").await;
-    let unknown = WorkItem::ActivityCompleted {
-        instance: "order-1".to_owned(),
-        execution_id: 1,
-        id: 77,
-        result: String::new(),
-    };
-    let sent = shop.provider.enqueue_for_orchestrator(unknown, None).await;
-    sent.expect("it is sent");
+    let unknown = crate::work_items::completion_of("order-1", 77, "");
+    ok!(shop.provider.enqueue_for_orchestrator(unknown, None));
     let failed = shop
         .end_within("order-1", FOUND)
         .await

@@ -10,10 +10,7 @@ use super::{BACKOFF, Code, SECOND, Shop};
 #[tokio::test(start_paused = true)]
 async fn a_held_instance_costs_no_write_and_does_not_speed_up_the_polls() {
     let shop = Shop::open().await;
-    let Some(emulator) = shop.backend.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(shop.backend.emulator(), "needs the emulator");
     let old = shop.deploy(Code::Old).await;
     shop.order("order-1").await;
     old.stop().await;

@@ -157,8 +157,7 @@ impl Shop {
     }
 
     async fn begin(&self, id: &str, orchestration: &str) {
-        let started = self.client.start_orchestration(id, orchestration, "5");
-        started.await.expect("it is started");
+        ok!(self.client.start_orchestration(id, orchestration, "5"));
     }
 
     async fn until_charged(&self, id: &str) {

@@ -22,17 +22,13 @@ async fn a_held_instance_is_not_rewound_but_forked_for_the_deployed_code() {
     let hold = shop.until_held("order-1").await.held.expect("it is held");
     let refused = changed.provider.rewind("order-1", "ada").await;
     let refused = refused.expect_err("it has not failed").to_string();
-    assert!(
-        refused.contains("is held") && refused.contains("fork it at event 2"),
-        "{refused}"
-    );
+    says!(refused, "is held", "fork it at event 2");
     let fork = Fork {
         execution: None,
         event: hold.event.expect("the event is known"),
         new_instance: "order-2",
     };
-    let forked = changed.provider.fork("order-1", fork, "ada").await;
-    forked.expect("it is forked");
+    ok!(changed.provider.fork("order-1", fork, "ada"));
     // The changed code has one activity more.
     let mut wait = crate::harness::Wait::begin();
     while shop.events("order-2").await < 6 {
@@ -59,8 +55,7 @@ async fn a_hold_of_another_version_is_read_and_removed_by_the_next_commit() {
     assert_eq!(hold.cause, HoldCause::Other);
     let patch = Patch::<Instance>::new().set(Instance::HELD, Some(hold));
     let key = InstanceKey::new("order-1");
-    let patched = shop.provider.container().run(patch.at(&key)).await;
-    patched.expect("it is patched");
+    ok!(shop.provider.container().run(patch.at(&key)));
     shop.ship("order-1").await;
     let output = shop.end_within("order-1", FOUND).await;
     assert_eq!(output, Ok("ship order-1".to_owned()));

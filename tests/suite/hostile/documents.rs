@@ -1,14 +1,14 @@
 //! Documents that do not match their types, and foreign documents.
 
-use cdb_provider::Extent;
+use cdb_provider::TreeScope;
 use duroxide::providers::{Provider as _, ProviderAdmin as _, PruneOptions};
 use duroxide::{Event, EventKind};
 use serde_json::json;
 
 use super::raw::Raw;
 use super::{activities, impatient, orchestrations};
-use crate::harness::{TestEnv, eventually, long_locks, next_turn};
-use crate::several::enqueue;
+use crate::harness::{TestEnv, eventually, long_locks};
+use crate::several::turn_with;
 use crate::work_items::{metadata_of, start_of, started};
 
 async fn env() -> TestEnv {
@@ -32,10 +32,7 @@ async fn an_unreadable_message_fails_only_its_instance() {
     let reason = env.end_of("hurt").await.expect_err("it cannot go on");
     let reason = reason.display_message();
     assert!(reason.contains("hurt:orch:odd"), "{reason}");
-    assert!(
-        reason.contains("it is not a `OrchestratorItem`"),
-        "{reason}"
-    );
+    says!(reason, "it is not a `OrchestratorItem`");
     // The failed turn has deleted it.
     assert_eq!(raw.of_type("hurt", "orch_queue").await.len(), 0);
     env.stop().await;
@@ -55,19 +52,12 @@ async fn an_unreadable_instance_fails_with_the_reason() {
     let reason = reason.display_message();
     assert!(reason.contains("it is not a `Instance`"), "{reason}");
     // The failed turn has rewritten the document.
-    let info = env
-        .client
-        .get_instance_info("hurt")
-        .await
-        .expect("an instance");
+    let info = ok!(env.client.get_instance_info("hurt"));
     assert_eq!(
         (&*info.status, &*info.orchestration_name),
         ("Failed", "Wait")
     );
-    env.client
-        .delete_instance("hurt", false)
-        .await
-        .expect("deleted");
+    ok!(env.client.delete_instance("hurt", false));
     assert_eq!(raw.documents("hurt").await.len(), 0);
     env.stop().await;
 }
@@ -192,10 +182,7 @@ async fn unreadable_documents_are_deleted_with_their_instance() {
         )
         .await;
     }
-    env.client
-        .delete_instance("old", true)
-        .await
-        .expect("deleted");
+    ok!(env.client.delete_instance("old", true));
     let left = raw.documents("old").await;
     assert!(left.is_empty(), "{left:?}");
     env.stop().await;
@@ -206,8 +193,7 @@ async fn an_unreadable_intent_counts_as_the_start_of_a_child() {
     let env = TestEnv::without_runtime().await;
     let Some(raw) = Raw::of(&env) else { return };
     let lock = long_locks().orchestrator_lock_timeout;
-    enqueue(&env.provider, start_of("parent", "Ask")).await;
-    let (_, token, _) = next_turn(&env.provider, lock).await;
+    let (_, token, _) = turn_with(&env.provider, start_of("parent", "Ask"), lock).await;
     let kinds = [
         started("Ask", ""),
         EventKind::SubOrchestrationScheduled {
@@ -227,7 +213,7 @@ async fn an_unreadable_intent_counts_as_the_start_of_a_child() {
         "id": "parent:intent:odd", "type": "outbox_intent", "instanceId": "parent", "createdAt": "long ago",
     }))
     .await;
-    let paused = provider.pause("parent", Extent::Tree, "ada").await;
+    let paused = provider.pause("parent", TreeScope::Tree, "ada").await;
     assert_eq!(paused.expect("they are paused"), ["parent", "child"]);
     env.stop().await;
 }
@@ -244,8 +230,7 @@ async fn an_instance_whose_start_is_no_message_is_deleted_by_force() {
         env.begin("taker", "Taker", "").await;
         raw.damage("taker", "orch_queue", change).await;
         env.raise("taker", "Go", "on").await;
-        let deleted = env.provider.delete_instance("taker", true).await;
-        deleted.expect("it is deleted");
+        ok!(env.provider.delete_instance("taker", true));
         let left = raw.documents("taker").await;
         assert!(left.is_empty(), "{left:?}");
     }

@@ -29,28 +29,22 @@ fn orchestrations() -> OrchestrationRegistry {
         .register("Wait", |ctx: OrchestrationContext, _: String| async move {
             Ok(ctx.schedule_wait("Go").await)
         })
-        .register(
-            "Ask",
-            |ctx: OrchestrationContext, child: String| async move {
-                ctx.schedule_sub_orchestration_with_id("Wait", child, "")
-                    .await
-            },
-        )
-        .register(
-            "Echo",
-            |ctx: OrchestrationContext, text: String| async move {
-                ctx.schedule_activity("Echo", text).await
-            },
-        )
+        .register("Ask", async |ctx: OrchestrationContext, child: String| {
+            ctx.schedule_sub_orchestration_with_id("Wait", child, "")
+                .await
+        })
+        .register("Echo", async |ctx: OrchestrationContext, text: String| {
+            ctx.schedule_activity("Echo", text).await
+        })
         .register(
             "Session",
-            |ctx: OrchestrationContext, text: String| async move {
+            async |ctx: OrchestrationContext, text: String| {
                 ctx.schedule_activity_on_session("Echo", text, "s").await
             },
         )
         .register(
             "Bind",
-            |ctx: OrchestrationContext, session: String| async move {
+            async |ctx: OrchestrationContext, session: String| {
                 ctx.schedule_activity_on_session("Echo", "bound", session)
                     .await
             },

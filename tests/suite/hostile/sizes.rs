@@ -40,8 +40,7 @@ async fn commit(
 async fn a_custom_status_of_ten_megabytes_is_refused_and_the_turn_can_still_fail() {
     let backend = Backend::start().await;
     let provider = backend.provider().await;
-    let queued = provider.enqueue_for_orchestrator(start("talker"), None);
-    queued.await.expect("queued");
+    ok!(provider.enqueue_for_orchestrator(start("talker"), None));
     let fetched = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
     let (_, token, _) = fetched.await.expect("fetch").expect("a turn");
     let status = Some(huge());
@@ -61,10 +60,7 @@ async fn a_custom_status_of_ten_megabytes_is_refused_and_the_turn_can_still_fail
     };
     let ended = commit(&provider, &token, end, Some("Completed")).await;
     ended.expect("the lock is still held");
-    let seen = provider
-        .get_custom_status("talker", 0)
-        .await
-        .expect("a status");
+    let seen = ok!(provider.get_custom_status("talker", 0));
     assert_eq!(seen, None);
     backend.stop().await;
 }
@@ -72,19 +68,13 @@ async fn a_custom_status_of_ten_megabytes_is_refused_and_the_turn_can_still_fail
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn names_of_ten_megabytes_are_refused_or_fail_their_orchestration_once() {
     let orchestrations = OrchestrationRegistry::builder()
-        .register(
-            "Status",
-            |ctx: OrchestrationContext, _: String| async move {
-                ctx.set_custom_status(huge());
-                Ok(ctx.schedule_wait("Go").await)
-            },
-        )
-        .register(
-            "Activity",
-            |ctx: OrchestrationContext, _: String| async move {
-                ctx.schedule_activity(huge(), "").await
-            },
-        )
+        .register("Status", async |ctx: OrchestrationContext, _: String| {
+            ctx.set_custom_status(huge());
+            Ok(ctx.schedule_wait("Go").await)
+        })
+        .register("Activity", async |ctx: OrchestrationContext, _: String| {
+            ctx.schedule_activity(huge(), "").await
+        })
         .register("Child", |ctx: OrchestrationContext, _: String| async move {
             ctx.schedule_sub_orchestration(huge(), "").await
         })

@@ -12,14 +12,14 @@ use super::{
     Left, activity, count, documents, echo, end_of, enqueue, litter, named, start, started, turn,
 };
 use crate::harness::{TestEnv, eventually};
-use crate::network::{Network, READ};
+use crate::network::{READ, on_network};
 
 /// Schedules `input` activities at once, and returns the sum of their results.
 fn fanning_out() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register(
             "FanOut",
-            |ctx: OrchestrationContext, input: String| async move {
+            async |ctx: OrchestrationContext, input: String| {
                 let count: u64 = input.parse().map_err(|_| "no number".to_owned())?;
                 let sent = (0..count).map(|n| ctx.schedule_activity("Echo", n.to_string()));
                 let mut sum = 0;
@@ -58,8 +58,7 @@ async fn a_fan_out_ends(count: u64) {
     let ended = |kind: &EventKind| matches!(kind, EventKind::ActivityCompleted { .. });
     let ended = history.iter().filter(|event| ended(&event.kind)).count();
     assert_eq!(ended as u64, count, "every activity ends once");
-    let deleted = provider.delete_instance("fan", false).await;
-    deleted.expect("it is deleted");
+    ok!(provider.delete_instance("fan", false));
     eventually(async || documents(provider, "fan").await == 0).await;
     eventually(async || litter(provider).await == (0, 0)).await;
     env.stop().await;
@@ -76,6 +75,17 @@ async fn a_fan_out_to_five_thousand_completes() {
     a_fan_out_ends(5_000).await;
 }
 
+/// A first turn that schedules activities with this input.
+fn schedules(count: u64, input: &str) -> Left {
+    let activities = (1..=count).map(|id| activity("large", id, input.to_owned()));
+    Left {
+        events: vec![started("large", String::new())],
+        activities: activities.collect(),
+        metadata: named(),
+        ..Left::default()
+    }
+}
+
 /// Escaped, an input takes twice the bytes of its text, and one batch has no room for all of them.
 #[tokio::test]
 async fn activities_that_fill_the_batches_of_their_delivery_are_all_queued() {
@@ -85,14 +95,7 @@ async fn activities_that_fill_the_batches_of_their_delivery_are_all_queued() {
     enqueue(&provider, start("large", String::new())).await;
     // The gate for older runtimes has queue items too.
     let gate = count::<WorkerItem>(&provider).await;
-    let input = "\"".repeat(24_000);
-    let activities = (1..=COUNT).map(|id| activity("large", id, input.clone()));
-    let left = Left {
-        events: vec![started("large", String::new())],
-        activities: activities.collect(),
-        metadata: named(),
-        ..Left::default()
-    };
+    let left = schedules(COUNT, &"\"".repeat(24_000));
     turn(&provider, left).await;
     eventually(async || count::<WorkerItem>(&provider).await == gate + COUNT).await;
     backend.stop().await;
@@ -103,21 +106,10 @@ async fn activities_that_fill_the_batches_of_their_delivery_are_all_queued() {
 #[tokio::test(start_paused = true)]
 async fn a_long_list_of_activities_is_delivered_by_slow_reads() {
     const COUNT: u64 = 150;
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(provider) = network.provider(&backend).await else {
-        return;
-    };
+    let (backend, network, provider) = or_skip!(on_network().await);
     enqueue(&provider, start("large", String::new())).await;
     let gate = count::<WorkerItem>(&provider).await;
-    let input = "x".repeat(60_000);
-    let activities = (1..=COUNT).map(|id| activity("large", id, input.clone()));
-    let left = Left {
-        events: vec![started("large", String::new())],
-        activities: activities.collect(),
-        metadata: named(),
-        ..Left::default()
-    };
+    let left = schedules(COUNT, &"x".repeat(60_000));
     network.slow_down(READ, Duration::from_secs(3));
     turn(&provider, left).await;
     let queued = eventually(async || count::<WorkerItem>(&provider).await == gate + COUNT);

@@ -41,10 +41,7 @@ async fn a_history_comes_back(turns: u64, events: u64) {
         begun.elapsed()
     );
     assert!(item.history == expected, "the history has changed");
-    fresh
-        .delete_instance("large", true)
-        .await
-        .expect("it is deleted");
+    ok!(fresh.delete_instance("large", true));
     assert_eq!(documents(&fresh, "large").await, 0);
     backend.stop().await;
 }
@@ -65,7 +62,7 @@ async fn events_are_all_heard(count: usize) {
     let listening = OrchestrationRegistry::builder()
         .register(
             "Listen",
-            |ctx: OrchestrationContext, count: String| async move {
+            async |ctx: OrchestrationContext, count: String| {
                 let count: u32 = count.parse().map_err(|_| "no number".to_owned())?;
                 let mut sum = 0;
                 for _ in 0..count {
@@ -96,8 +93,7 @@ async fn events_are_all_heard(count: usize) {
     let sum = (count * (count - 1) / 2).to_string();
     assert_eq!(end_of(&env, "ear").await, sum);
     println!("{count} events were heard in {:?}", begun.elapsed());
-    let deleted = env.provider.delete_instance("ear", false).await;
-    deleted.expect("it is deleted");
+    ok!(env.provider.delete_instance("ear", false));
     eventually(async || documents(&env.provider, "ear").await == 0).await;
     env.stop().await;
 }

@@ -21,8 +21,8 @@ use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, PruneOptio
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Event, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use crate::harness::{TestEnv, eventually, next_activity, next_turn, until_some};
-use crate::network::{CREATE, Network};
+use crate::harness::{TestEnv, eventually, finds_turn, next_activity, next_turn, until_some};
+use crate::network::{CREATE, on_network};
 use crate::work_items::{self, activity_of, metadata_of, start_of, with_input};
 
 /// Longer than the largest turn takes: no test here waits until a lock expires.
@@ -147,17 +147,14 @@ fn echo() -> ActivityRegistry {
 /// Passes its input through an activity and a child, and returns it in its second execution.
 fn passing_on() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register(
-            "Large",
-            |ctx: OrchestrationContext, input: String| async move {
-                let result = ctx.schedule_activity("Echo", input).await?;
-                let result = ctx.schedule_sub_orchestration("Child", result).await?;
-                if ctx.execution_id() == 1 {
-                    return ctx.continue_as_new(result).await;
-                }
-                Ok(result)
-            },
-        )
+        .register("Large", async |ctx: OrchestrationContext, input: String| {
+            let result = ctx.schedule_activity("Echo", input).await?;
+            let result = ctx.schedule_sub_orchestration("Child", result).await?;
+            if ctx.execution_id() == 1 {
+                return ctx.continue_as_new(result).await;
+            }
+            Ok(result)
+        })
         .register(
             "Child",
             |_: OrchestrationContext, input: String| async move { Ok(input) },
@@ -174,10 +171,7 @@ async fn a_value_goes_through_everything(bytes: usize) {
     println!("{bytes} bytes went round in {:?}", begun.elapsed());
     assert!(output == value, "the value has changed");
     let provider = &env.provider;
-    let info = provider
-        .get_instance_info("large")
-        .await
-        .expect("an instance");
+    let info = ok!(provider.get_instance_info("large"));
     assert!(
         info.output.as_deref() == Some(&*value),
         "the output has changed"
@@ -190,17 +184,11 @@ async fn a_value_goes_through_everything(bytes: usize) {
         keep_last: Some(1),
         ..PruneOptions::default()
     };
-    provider
-        .prune_executions("large", oldest)
-        .await
-        .expect("it is pruned");
+    ok!(provider.prune_executions("large", oldest));
     let (after, _) = litter(provider).await;
     assert!(after < before, "{after} of {before} parts are left");
     let tree = provider.get_instance_tree("large").await.expect("a tree");
-    provider
-        .delete_instances_atomic(&tree.all_ids, false)
-        .await
-        .expect("it is deleted");
+    ok!(provider.delete_instances_atomic(&tree.all_ids, false));
     for instance in &tree.all_ids {
         assert_eq!(documents(provider, instance).await, 0, "{instance}");
     }
@@ -274,15 +262,9 @@ async fn a_turn_commits_at_once(sent: u64) {
     assert!(fresh.read("large").await.expect("a history") == left.events);
     let keys = fresh.get_kv_all_values("large").await.expect("the keys");
     assert_eq!(keys.len(), 150);
-    let one = fresh
-        .get_kv_value("large", "key-77")
-        .await
-        .expect("a value");
+    let one = ok!(fresh.get_kv_value("large", "key-77"));
     assert_eq!(one, Some(text(8_000)));
-    fresh
-        .delete_instance("large", true)
-        .await
-        .expect("it is deleted");
+    ok!(fresh.delete_instance("large", true));
     assert_eq!(documents(&fresh, "large").await, 0);
     backend.stop().await;
 }
@@ -332,10 +314,7 @@ async fn a_large_turn_survives_a_lost_answer_at_any_write() {
     // One round more than there are writes, so that the last round has no fault.
     for lost in 0..9 {
         let backend = Backend::start_simulated().await;
-        let Some(emulator) = backend.emulator() else {
-            println!("skipped: only the emulator loses answers on demand");
-            return;
-        };
+        let emulator = or_skip!(backend.emulator(), "needs the emulator");
         let provider = backend.provider().await;
         enqueue(&provider, start("large", String::new())).await;
         for kind in [OperationKind::Create, OperationKind::Batch] {
@@ -354,10 +333,7 @@ async fn a_large_turn_survives_a_lost_answer_at_any_write() {
             provider.ack_orchestration_item(&token, 1, vec![], vec![], vec![], named(), vec![]);
         end.await.expect("it commits");
         for instance in ["large", "child"] {
-            provider
-                .delete_instance(instance, true)
-                .await
-                .expect("it is deleted");
+            ok!(provider.delete_instance(instance, true));
         }
         drop(provider);
         without_orphans(&backend).await;
@@ -368,10 +344,7 @@ async fn a_large_turn_survives_a_lost_answer_at_any_write() {
 #[tokio::test(start_paused = true)]
 async fn a_crash_between_chunks_and_commit_leaves_nothing_behind() {
     let backend = Backend::start_simulated().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: only the emulator fails on demand");
-        return;
-    };
+    let emulator = or_skip!(backend.emulator(), "only the emulator fails on demand");
     let provider = backend.provider().await;
     enqueue(&provider, start("large", String::new())).await;
     let (_, token, _) = next_turn(&provider, LOCK).await;
@@ -400,11 +373,7 @@ async fn a_crash_between_chunks_and_commit_leaves_nothing_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn a_creation_that_arrives_twice_removes_no_committed_chunks() {
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(provider) = network.provider(&backend).await else {
-        return backend.stop().await;
-    };
+    let (backend, network, provider) = or_skip!(on_network().await);
     enqueue(&provider, start("large", String::new())).await;
     let (_, token, _) = next_turn(&provider, LOCK).await;
     // A large commit creates its spill first.

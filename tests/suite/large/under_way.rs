@@ -26,6 +26,14 @@ async fn send_large(provider: &CosmosDBProvider) {
     send(provider, start("child", text(2_400_000))).await;
 }
 
+/// Checks that the next turn has the message of [`send_large`].
+async fn receives_large(provider: &CosmosDBProvider) {
+    let (item, ..) = next_turn(provider, LOCK).await;
+    assert_eq!(item.history_error, None);
+    let is_same = item.messages == [start("child", text(2_400_000))];
+    assert!(is_same, "the message has changed");
+}
+
 /// Commits a turn of "sender" that sends this message.
 async fn send(provider: &CosmosDBProvider, message: WorkItem) {
     enqueue(provider, start("sender", String::new())).await;
@@ -41,63 +49,47 @@ async fn send(provider: &CosmosDBProvider, message: WorkItem) {
 
 async fn delete_sender(provider: &CosmosDBProvider) {
     let sender = ["sender".to_owned()];
-    let deleted = provider.delete_instances_atomic(&sender, true).await;
-    deleted.expect("it is deleted");
+    ok!(provider.delete_instances_atomic(&sender, true));
     assert_eq!(documents(provider, "sender").await, 0);
 }
 
 #[tokio::test]
 async fn an_undelivered_large_message_of_a_deleted_instance_leaves_no_chunks() {
-    let Some((backend, provider)) = failing().await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(failing().await);
     let emulator = emulator(&backend);
     // Its deliveries fail.
     emulator.inject(Fault::always(refused()).on(OperationKind::Bulk));
-    let mut child = start("child", text(2_400_000));
-    if let WorkItem::StartOrchestration {
-        parent_instance, ..
-    } = &mut child
-    {
-        *parent_instance = Some("sender".to_owned());
-    }
-    send(&provider, child).await;
+    let child = start("child", text(2_400_000));
+    send(&provider, work_items::child_of("sender", child)).await;
     eventually(async || count::<OutboxIntent>(&provider).await == 1).await;
     assert!(count::<Chunk>(&provider).await >= 3, "its parts wait");
     emulator.clear_faults();
     delete_sender(&provider).await;
     assert_eq!(litter(&provider).await, (0, 0));
     // A delivery by another process finds the trace.
-    let none = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None);
-    assert!(none.await.expect("a fetch").is_none(), "nothing arrives");
+    assert!(
+        !finds_turn(&provider, LOCK, Duration::ZERO).await,
+        "nothing arrives"
+    );
     backend.stop().await;
 }
 
 #[tokio::test]
 async fn an_undelivered_large_message_to_a_detached_instance_is_delivered_at_deletion() {
-    let Some((backend, provider)) = failing().await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(failing().await);
     let emulator = emulator(&backend);
     emulator.inject(Fault::always(refused()).on(OperationKind::Bulk));
     send_large(&provider).await;
     eventually(async || count::<OutboxIntent>(&provider).await == 1).await;
     emulator.clear_faults();
     delete_sender(&provider).await;
-    let (item, ..) = next_turn(&provider, LOCK).await;
-    assert_eq!(item.history_error, None);
-    assert!(
-        item.messages == [start("child", text(2_400_000))],
-        "the message has changed"
-    );
+    receives_large(&provider).await;
     backend.stop().await;
 }
 
 #[tokio::test]
 async fn a_delivered_large_message_of_a_deleted_instance_is_complete() {
-    let Some((backend, provider)) = failing().await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(failing().await);
     let emulator = emulator(&backend);
     // The message is delivered, but the sender cannot record it.
     emulator.inject(Fault::always(refused()).on(OperationKind::Bulk).after(1));
@@ -105,25 +97,17 @@ async fn a_delivered_large_message_of_a_deleted_instance_is_complete() {
     let (item, token, _) = next_turn(&provider, LOCK).await;
     assert_eq!(item.instance, "child");
     assert_eq!(count::<OutboxIntent>(&provider).await, 1);
-    let unlock = provider.abandon_orchestration_item(&token, None, true);
-    unlock.await.expect("it is given back");
+    ok!(provider.abandon_orchestration_item(&token, None, true));
     emulator.clear_faults();
     delete_sender(&provider).await;
     let fresh = backend.provider().await;
-    let (item, ..) = next_turn(&fresh, LOCK).await;
-    assert_eq!(item.history_error, None);
-    assert!(
-        item.messages == [start("child", text(2_400_000))],
-        "the message has changed"
-    );
+    receives_large(&fresh).await;
     backend.stop().await;
 }
 
 #[tokio::test]
 async fn a_damaged_delivered_message_does_not_block_deletion_of_its_sender() {
-    let Some((backend, provider)) = failing().await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(failing().await);
     let emulator = emulator(&backend);
     // Delivered, but the sender does not get to note it.
     emulator.inject(Fault::always(refused()).on(OperationKind::Bulk).after(1));
@@ -139,17 +123,14 @@ async fn a_damaged_delivered_message_does_not_block_deletion_of_its_sender() {
     delete_sender(&provider).await;
     assert!(litter(&provider).await.0 >= 3, "its parts are the child's");
     let child = ["child".to_owned()];
-    let deleted = provider.delete_instances_atomic(&child, true).await;
-    deleted.expect("it is deleted");
+    ok!(provider.delete_instances_atomic(&child, true));
     assert_eq!(litter(&provider).await, (0, 0));
     backend.stop().await;
 }
 
 #[tokio::test]
 async fn chunks_of_a_missing_commit_are_deleted_with_their_instance() {
-    let Some((backend, provider)) = failing().await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(failing().await);
     let emulator = emulator(&backend);
     enqueue(&provider, start("sender", String::new())).await;
     let (_, token, _) = next_turn(&provider, LOCK).await;
@@ -180,15 +161,8 @@ async fn chunks_of_a_missing_commit_are_deleted_with_their_instance() {
 /// A turn of "sender" that schedules three activities, the last of which is large.
 fn three_activities() -> Left {
     let inputs = [String::new(), String::new(), text(2_400_000)];
-    let scheduled = |(input, id): (&String, u64)| {
-        let kind = EventKind::ActivityScheduled {
-            name: "Work".to_owned(),
-            input: input.clone(),
-            session_id: None,
-            tag: None,
-        };
-        event("sender", id, kind)
-    };
+    let scheduled =
+        |(input, id): (&String, u64)| event("sender", id, work_items::scheduled("Work", &**input));
     let mut events = vec![started("sender", String::new())];
     events.extend(inputs.iter().zip(2..).map(scheduled));
     let activities = inputs.iter().zip(2..);
@@ -223,10 +197,7 @@ async fn cancel(provider: &CosmosDBProvider, token: &str, activities: u64) {
 #[tokio::test]
 async fn cancelled_activities_are_deleted_although_the_process_was_killed_after_the_commit() {
     let backend = Backend::start().await;
-    let Some(emulator) = backend.emulator() else {
-        println!("skipped: only the emulator fails on demand");
-        return;
-    };
+    let emulator = or_skip!(backend.emulator(), "only the emulator fails on demand");
     let (killed, other) = (backend.provider().await, backend.provider().await);
     let gate = count::<WorkerItem>(&other).await;
     enqueue(&killed, start("sender", String::new())).await;
@@ -255,9 +226,7 @@ async fn cancelled_activities_are_deleted_although_the_process_was_killed_after_
 
 #[tokio::test]
 async fn activities_delivered_after_their_cancellation_are_deleted() {
-    let Some((backend, provider)) = failing().await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(failing().await);
     let emulator = emulator(&backend);
     let gate = count::<WorkerItem>(&provider).await;
     enqueue(&provider, start("sender", String::new())).await;

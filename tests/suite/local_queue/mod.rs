@@ -15,7 +15,7 @@ use duroxide::providers::{
     OrchestrationItem, Provider, ProviderError, SessionFetchConfig, TagFilter, WorkItem,
 };
 
-use crate::harness::PATIENCE;
+use crate::harness::{PATIENCE, finds_activity, finds_turn};
 use crate::several::{enqueue, start};
 
 /// Longer than any test: how long locks last, fetches wait, and no poll is due.
@@ -37,10 +37,8 @@ async fn quiet() -> (Backend, CosmosDBProvider) {
 
 /// Lets a provider poll both queues while they are empty.
 async fn poll_once(provider: &CosmosDBProvider) {
-    let none = provider.fetch_orchestration_item(LONG, Duration::ZERO, None);
-    assert!(none.await.expect("fetch").is_none());
-    let none = provider.fetch_work_item(LONG, Duration::ZERO, None, &TagFilter::Any);
-    assert!(none.await.expect("fetch").is_none());
+    assert!(!finds_turn(provider, LONG, Duration::ZERO).await);
+    assert!(!finds_activity(provider, LONG, Duration::ZERO).await);
 }
 
 /// Returns the number of answered requests of a kind. `None` on an account.

@@ -12,6 +12,7 @@ use cdb_tests::Backend;
 use duroxide::providers::{Provider, WorkItem};
 
 use super::{LONG, commit, next_turn, poll_once, quiet};
+use crate::harness::finds_turn;
 use crate::several::{enqueue, event, start};
 
 /// How many messages fill the memory, and their size.
@@ -30,8 +31,7 @@ async fn enqueue_starts(
     for number in 0..count {
         let item = start(&format!("{name}-{number}"));
         let item = crate::work_items::with_input(item, "x".repeat(bytes));
-        let enqueued = provider.enqueue_for_orchestrator(item, delay).await;
-        enqueued.expect("the message is stored");
+        ok!(provider.enqueue_for_orchestrator(item, delay));
     }
 }
 
@@ -70,14 +70,11 @@ async fn delayed_starts_beyond_the_memory_begin_without_a_poll_when_they_are_due
 
 #[tokio::test]
 async fn starts_are_found_after_another_process_handled_many_polled_messages() {
-    let Some((backend, provider)) = Backend::failing(|_| {}).await else {
-        return;
-    };
+    let (backend, provider) = or_skip!(Backend::failing(|_| {}).await);
     let (other, enqueuer) = (backend.provider().await, backend.provider().await);
     enqueue_starts(&enqueuer, ("polled", MANY, MANY_BYTES), None).await;
     // One poll finds all of them. The other process handles all but the first sooner.
-    let polled = provider.fetch_orchestration_item(LONG, Duration::ZERO, None);
-    assert!(polled.await.expect("fetch").is_some());
+    assert!(finds_turn(&provider, LONG, Duration::ZERO).await);
     assert_eq!(work_on(&other, MANY - 1).await.len(), MANY - 1);
     // While the dispatcher tries the second one, the next poll finds no other.
     let slow = Effect::Delay(Duration::from_secs(1).into());

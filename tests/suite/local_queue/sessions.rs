@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::{LONG, activity, count, id_of, in_session, owner, quiet, schedule, unpolled};
 use crate::harness::{PATIENCE, end_of};
-use crate::network::{BATCH, Network, PATCH};
+use crate::network::{BATCH, PATCH, on_network};
 
 /// The default lock of activities and sessions.
 const LOCK: Duration = Duration::from_secs(30);
@@ -72,8 +72,7 @@ async fn a_session_does_not_starve_while_its_runtime_is_at_its_limit_of_sessions
     )
     .await;
     let client = Client::new(store);
-    let started = client.start_orchestration("i", "Both", "").await;
-    started.expect("the instance starts");
+    ok!(client.start_orchestration("i", "Both", ""));
     let first = begins.recv().await.expect("an activity begins");
     // The other worker has fetched and released the other activity, or does so later.
     tokio::time::sleep(Duration::from_millis(500)).await;
@@ -187,8 +186,7 @@ async fn an_undecodable_session_of_another_worker_is_not_read_again_at_once() {
         "ownerId": "theirs", "lockedUntil": until.as_millis(), "lastActivity": "never",
     });
     let stored = provider.container();
-    let stored = stored.upsert_json(&"i".into(), &session.to_string()).await;
-    stored.expect("it is stored");
+    ok!(stored.upsert_json(&"i".into(), &session.to_string()));
     let item = in_session(activity("i", 2), "s");
     provider.enqueue_for_worker(item).await.expect("stored");
     emulator.reset_requests();
@@ -207,11 +205,7 @@ async fn an_undecodable_session_of_another_worker_is_not_read_again_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_shows_the_time_at_which_its_activity_has_ended() {
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(provider) = network.provider(&backend).await else {
-        return backend.stop().await;
-    };
+    let (backend, network, provider) = or_skip!(on_network().await);
     let item = in_session(activity("i", 2), "s");
     provider.enqueue_for_worker(item).await.expect("stored");
     let worker = SessionFetchConfig {
@@ -228,8 +222,7 @@ async fn a_session_shows_the_time_at_which_its_activity_has_ended() {
     };
     let begun = provider.container().now();
     network.slow_down(PATCH, late);
-    let renewed = provider.renew_work_item_lock(&token, LOCK).await;
-    renewed.expect("it is renewed");
+    ok!(provider.renew_work_item_lock(&token, LOCK));
     network.repair();
     let renewed = last_activity().await;
     assert!(
@@ -238,8 +231,7 @@ async fn a_session_shows_the_time_at_which_its_activity_has_ended() {
     );
     let begun = provider.container().now();
     network.slow_down(BATCH, late);
-    let ended = provider.ack_work_item(&token, Some(completed(&item))).await;
-    ended.expect("it ends");
+    ok!(provider.ack_work_item(&token, Some(completed(&item))));
     let ended = last_activity().await;
     assert!(
         ended >= begun + late,

@@ -109,8 +109,7 @@ async fn a_message_reaches_the_dispatcher_that_supports_the_version_of_its_insta
 async fn a_poll_with_fewer_tags_keeps_what_a_poll_with_more_has_found() {
     let (backend, provider) = quiet().await;
     for (id, tag) in [(2, "a"), (3, "b")] {
-        let enqueued = provider.enqueue_for_worker(tagged(activity("i", id), tag));
-        enqueued.await.expect("the activity is stored");
+        ok!(provider.enqueue_for_worker(tagged(activity("i", id), tag)));
     }
     let both = TagFilter::tags(["a", "b"]);
     let found = provider.fetch_work_item(LONG, Duration::ZERO, None, &both);
@@ -134,8 +133,7 @@ async fn a_poll_without_sessions_keeps_what_a_poll_with_sessions_has_found() {
     let (backend, provider) = quiet().await;
     let items = [activity("i", 2), in_session(activity("i", 3), "s")];
     for item in items {
-        let enqueued = provider.enqueue_for_worker(item).await;
-        enqueued.expect("the activity is stored");
+        ok!(provider.enqueue_for_worker(item));
     }
     let (session, any) = (owner("w"), TagFilter::Any);
     let found = provider.fetch_work_item(LONG, Duration::ZERO, Some(&session), &any);
@@ -161,8 +159,7 @@ async fn a_poll_serves_workers_with_different_tags() {
     .await;
     let provider = backend.provider().await;
     let other = backend.provider().await;
-    let enqueued = other.enqueue_for_worker(tagged(activity("i", 2), "b"));
-    enqueued.await.expect("the activity is stored");
+    ok!(other.enqueue_for_worker(tagged(activity("i", 2), "b")));
     let [a, b] = ["a", "b"].map(only);
     let first = provider.fetch_work_item(LONG, LONG, None, &a);
     let second = provider.fetch_work_item(LONG, LONG, None, &b);

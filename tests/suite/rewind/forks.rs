@@ -18,11 +18,15 @@ fn at(event: u64, new_instance: &str) -> Fork<'_> {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fork_continues_from_an_event_in_another_instance() {
+async fn sound() -> TestEnv {
     let world = World::default();
     world.repair();
-    let env = TestEnv::start(world.activities(), world.orchestrations()).await;
+    TestEnv::start(world.activities(), world.orchestrations()).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fork_continues_from_an_event_in_another_instance() {
+    let env = sound().await;
     let end = env.run("i", "Shaped", "values").await;
     assert_eq!(end.as_deref(), Ok(expected("values")));
     let history = env.history("i").await;
@@ -33,11 +37,7 @@ async fn a_fork_continues_from_an_event_in_another_instance() {
         .find(|event| is_break(&event.kind))
         .expect("it ran");
     assert_eq!(history.len(), events.len());
-    let forked = env
-        .provider
-        .fork("i", at(broken.event_id, "fork"), "ada")
-        .await;
-    let forked = forked.expect("it is forked");
+    let forked = ok!(env.provider.fork("i", at(broken.event_id, "fork"), "ada"));
     assert_eq!(forked.activities, ["Work #3"]);
     assert_eq!(env.end_of("fork").await.as_deref(), Ok(expected("values")));
     let whole = env.provider.fork("i", at(1, "whole"), "ada").await;
@@ -51,8 +51,7 @@ async fn a_fork_continues_from_an_event_in_another_instance() {
         ("whole", "forked from execution 1 of i, event 1".to_owned()),
     ] {
         let key = InstanceKey::new(instance);
-        let stored = env.provider.container().read(&key);
-        let stored = stored.await.expect("it is read").expect("it exists");
+        let stored = ok!(env.provider.container().read(&key)).expect("it exists");
         let origin = stored.document.origin.expect("the operator");
         assert_eq!((&*origin.by, origin.what), ("ada", what));
     }
@@ -69,9 +68,7 @@ async fn a_fork_continues_from_an_event_in_another_instance() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fork_has_the_values_of_earlier_executions() {
-    let world = World::default();
-    world.repair();
-    let env = TestEnv::start(world.activities(), world.orchestrations()).await;
+    let env = sound().await;
     let end = env.run("i", "Shaped", "inherit").await;
     assert_eq!(end.as_deref(), Ok(expected("inherit")));
     let forked = env.provider.fork("i", at(3, "fork"), "ada").await;
@@ -82,9 +79,7 @@ async fn a_fork_has_the_values_of_earlier_executions() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fork_clears_the_values_that_its_kept_events_clear() {
-    let world = World::default();
-    world.repair();
-    let env = TestEnv::start(world.activities(), world.orchestrations()).await;
+    let env = sound().await;
     let end = env.run("i", "Shaped", "cleared").await;
     assert_eq!(end.as_deref(), Ok(expected("cleared")));
     let second = Fork {
@@ -99,9 +94,7 @@ async fn a_fork_clears_the_values_that_its_kept_events_clear() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_interrupted_fork_is_repeated() {
-    let world = World::default();
-    world.repair();
-    let env = TestEnv::start(world.activities(), world.orchestrations()).await;
+    let env = sound().await;
     let Some(emulator) = env.emulator() else {
         println!("skipped: only the emulator fails on demand");
         return env.stop().await;
@@ -112,17 +105,14 @@ async fn an_interrupted_fork_is_repeated() {
     let interrupted = env.provider.fork("i", at(3, "fork"), "ada").await;
     interrupted.expect_err("it is interrupted");
     emulator.clear_faults();
-    let forked = env.provider.fork("i", at(3, "fork"), "ada").await;
-    forked.expect("it is forked");
+    ok!(env.provider.fork("i", at(3, "fork"), "ada"));
     assert_eq!(env.end_of("fork").await.as_deref(), Ok(expected("chain")));
     env.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_two_concurrent_forks_is_refused() {
-    let world = World::default();
-    world.repair();
-    let env = TestEnv::start(world.activities(), world.orchestrations()).await;
+    let env = sound().await;
     env.run("i", "Shaped", "chain").await.expect("it completes");
     let fork = |by| env.provider.fork("i", at(1, "fork"), by);
     let (first, second) = tokio::join!(fork("ada"), fork("bob"));
@@ -132,9 +122,6 @@ async fn one_of_two_concurrent_forks_is_refused() {
         .or(second.err())
         .expect("one is refused")
         .message;
-    assert!(
-        refused.contains("`fork` exists; choose another id"),
-        "{refused}"
-    );
+    says!(refused, "`fork` exists; choose another id");
     env.stop().await;
 }

@@ -18,16 +18,15 @@ use duroxide::providers::{ExecutionMetadata, Provider as _, ProviderAdmin as _, 
 use duroxide::{AppErrorKind, ErrorDetails, Event, EventKind};
 
 use crate::harness::{TestEnv, long_locks, next_turn};
-use crate::network::{Network, READ};
+use crate::network::{READ, on_network};
 use crate::several::{self, enqueue};
-use crate::work_items::{metadata_of, started};
+use crate::work_items::{child_scheduled, ending, started};
 use shapes::{SHAPES, World, expected};
 
 async fn start(env: &TestEnv, instance: &str, shape: &str) {
     env.begin(instance, "Shaped", shape).await;
     if shape == "events" {
-        let raised = env.client.enqueue_event(instance, "Queue", "first").await;
-        raised.expect("it is queued");
+        ok!(env.client.enqueue_event(instance, "Queue", "first"));
         env.until_subscribed(instance, "Event").await;
         env.raise(instance, "Event", "raised").await;
     }
@@ -54,8 +53,7 @@ async fn rewind_all(instances: usize) {
         let rewound = rewound.unwrap_or_else(|error| panic!("{shape}: {error}"));
         assert!(rewound.kept > 0, "{shape}: {rewound:?}");
         if shape == "events" {
-            let queued = env.client.enqueue_event(&instance, "Queue", "second").await;
-            queued.expect("it is queued");
+            ok!(env.client.enqueue_event(&instance, "Queue", "second"));
         }
     }
     for number in 0..instances {
@@ -87,11 +85,7 @@ async fn a_failure_of_the_first_turn_is_rewound_to_the_start() {
         .await
         .expect_err("it is broken");
     world.repair();
-    let rewound = env
-        .provider
-        .rewind("i", "ada")
-        .await
-        .expect("it is rewound");
+    let rewound = ok!(env.provider.rewind("i", "ada"));
     assert_eq!(
         (rewound.execution, rewound.kept, rewound.messages),
         (2, 0, 1)
@@ -110,31 +104,19 @@ async fn the_failed_execution_stays_readable_with_who_rewound_it() {
     let failed = env.provider.read("i").await.expect("a history");
     let planned = env.provider.plan_rewind("i").await.expect("a plan");
     assert_eq!(planned.activities, ["Break #6"]);
-    let rewound = env
-        .provider
-        .rewind("i", "ada")
-        .await
-        .expect("it is rewound");
+    let rewound = ok!(env.provider.rewind("i", "ada"));
     assert_eq!(rewound, planned);
     // Still broken: it fails again, and is rewound again.
     env.end_of("i").await.expect_err("it is broken");
     world.repair();
-    env.provider
-        .rewind("i", "ada")
-        .await
-        .expect("it is rewound");
+    ok!(env.provider.rewind("i", "ada"));
     assert_eq!(env.end_of("i").await.as_deref(), Ok("one two three"));
 
     assert_eq!(env.provider.list_executions("i").await, Ok(vec![1, 2, 3]));
     let first = env.provider.read_with_execution("i", 1).await;
     assert_eq!(first.as_deref(), Ok(&*failed));
     let key = ExecutionKey::new("i", 1);
-    let stored = env
-        .provider
-        .container()
-        .read(&key)
-        .await
-        .expect("it is read");
+    let stored = ok!(env.provider.container().read(&key));
     let execution: Execution = stored.expect("it exists").document;
     let action = execution.rewound.expect("it was rewound");
     assert_eq!((&*action.by, &*action.what), ("ada", "rewound to 6 events"));
@@ -157,14 +139,12 @@ async fn values_of_rewound_executions_are_undone_each_time() {
     for (instance, shape) in [("i", "values"), ("j", "again")] {
         let failed = env.run(instance, "Shaped", shape).await;
         failed.expect_err("it is broken");
-        let rewound = env.provider.rewind(instance, "ada").await;
-        rewound.expect("it is rewound");
+        ok!(env.provider.rewind(instance, "ada"));
         env.end_of(instance).await.expect_err("it is still broken");
     }
     world.repair();
     for (instance, shape) in [("i", "values"), ("j", "again")] {
-        let rewound = env.provider.rewind(instance, "ada").await;
-        rewound.expect("it is rewound");
+        ok!(env.provider.rewind(instance, "ada"));
         let end = env.end_of(instance).await;
         assert_eq!(end.as_deref(), Ok(expected(shape)));
     }
@@ -178,8 +158,7 @@ async fn values_that_kept_events_clear_do_not_come_back() {
     let failed = env.run("i", "Shaped", "cleared").await;
     failed.expect_err("it is broken");
     world.repair();
-    let rewound = env.provider.rewind("i", "ada").await;
-    rewound.expect("it is rewound");
+    ok!(env.provider.rewind("i", "ada"));
     assert_eq!(env.end_of("i").await.as_deref(), Ok(expected("cleared")));
     let value = env.client.get_kv_value("i", "from").await;
     assert_eq!(value.expect("the values"), None);
@@ -202,10 +181,7 @@ async fn interrupted_after(commits: u32, finishes: bool) {
     failed.expect_err("it is broken");
     world.repair();
     env.kill_runtimes().await;
-    let Some(emulator) = env.emulator() else {
-        println!("skipped: only the emulator fails on demand");
-        return;
-    };
+    let emulator = or_skip!(env.emulator(), "only the emulator fails on demand");
     let refused = Fault::always(Effect::error(400, 0)).on(OperationKind::Batch);
     emulator.inject(refused.after(commits));
     let interrupted = env.provider.rewind("i", "ada").await;
@@ -219,8 +195,7 @@ async fn interrupted_after(commits: u32, finishes: bool) {
     if finishes {
         assert_eq!(env.end_of(leaf).await.as_deref(), Ok(expected("chain")));
     }
-    let rewound = env.provider.rewind("i", "ada").await;
-    rewound.expect("it is rewound");
+    ok!(env.provider.rewind("i", "ada"));
     assert_eq!(env.end_of("i").await.as_deref(), Ok(expected("child-3")));
     world.check_completed_once();
     env.stop().await;
@@ -263,11 +238,7 @@ async fn fail_with(provider: &CosmosDBProvider, children: u64, failed: &[u64]) {
         message: "broken".to_owned(),
         retryable: false,
     };
-    let child = |number| EventKind::SubOrchestrationScheduled {
-        name: "Wait".to_owned(),
-        instance: format!("sub::{number}"),
-        input: String::new(),
-    };
+    let child = |number| child_scheduled("Wait", &format!("sub::{number}"));
     let ended = EventKind::SubOrchestrationFailed {
         details: details.clone(),
     };
@@ -290,9 +261,8 @@ async fn fail_with(provider: &CosmosDBProvider, children: u64, failed: &[u64]) {
         _ => None,
     });
     let metadata = ExecutionMetadata {
-        status: Some("Failed".to_owned()),
         parent_instance_id: parent,
-        ..metadata_of("Wait")
+        ..ending("Failed")
     };
     let execution = item.execution_id;
     provider
@@ -339,8 +309,7 @@ async fn a_tree_whose_failed_child_was_deleted_is_refused() {
     failed.expect_err("it is broken");
     world.repair();
     let grandchild = ["i::sub::4::sub::4".to_owned()];
-    let deleted = env.provider.delete_instances_atomic(&grandchild, false);
-    deleted.await.expect("it is deleted");
+    ok!(env.provider.delete_instances_atomic(&grandchild, false));
     let planned = env.provider.plan_rewind("i").await;
     let rewound = env.provider.rewind("i", "ada").await;
     for refused in [planned, rewound] {
@@ -367,8 +336,7 @@ async fn a_refused_tree_is_not_rewound_in_part() {
     enqueue(&provider, several::event("i")).await;
     fail_with(&provider, 0, &[2, 3]).await;
     let second = ["i::sub::1".to_owned()];
-    let deleted = provider.delete_instances_atomic(&second, false).await;
-    deleted.expect("it is deleted");
+    ok!(provider.delete_instances_atomic(&second, false));
     let refused = provider
         .rewind("i", "ada")
         .await
@@ -383,11 +351,7 @@ async fn a_refused_tree_is_not_rewound_in_part() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rewind_that_reads_many_children_keeps_its_lock() {
-    let backend = Backend::start_simulated().await;
-    let network = Network::default();
-    let Some(provider) = network.provider(&backend).await else {
-        return backend.stop().await;
-    };
+    let (backend, network, provider) = or_skip!(on_network().await);
     enqueue(&provider, several::start("i")).await;
     fail_next(&provider, 30).await;
     // 30 children in turn take longer than the lock.

@@ -9,7 +9,7 @@ use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::OrchestratorItem;
 use cdb_provider::model::Query;
 use cdb_tests::Backend;
-use duroxide::providers::{ExecutionMetadata, Provider as _, WorkItem};
+use duroxide::providers::{Provider as _, WorkItem};
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{
@@ -20,8 +20,8 @@ use tokio::time::sleep;
 
 use super::started;
 use crate::harness::{end_within, next_turn};
-use crate::several::enqueue;
-use crate::work_items::metadata_of;
+use crate::several::turn_with;
+use crate::work_items::{ending, scheduled};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -94,13 +94,11 @@ impl Desk {
     }
 
     async fn begin(&self, orchestration: &str, input: &str) {
-        let begun = self.client.start_orchestration("i", orchestration, input);
-        begun.await.expect("it is started");
+        ok!(self.client.start_orchestration("i", orchestration, input));
     }
 
     async fn queue(&self, data: impl Into<String>) {
-        let queued = self.client.enqueue_event("i", "Orders", data).await;
-        queued.expect("it is queued");
+        ok!(self.client.enqueue_event("i", "Orders", data));
     }
 
     async fn queue_numbers(&self, count: usize) {
@@ -124,8 +122,7 @@ impl Desk {
         assert!(failed.contains("broken"), "{failed}");
         sleep(SECOND * 20).await;
         self.is_broken.store(false, Ordering::Relaxed);
-        let plan = self.provider.rewind("i", "ada").await;
-        plan.expect("it is rewound");
+        ok!(self.provider.rewind("i", "ada"));
         sleep(SECOND * 8).await;
         self.queue("last").await;
         self.end().await.expect("it is repaired")
@@ -185,13 +182,11 @@ async fn nothing_waits_for_a_completed_orchestration() {
     sleep(SECOND).await;
     desk.queue_numbers(70).await;
     sleep(SECOND * 2).await;
-    let raised = desk.client.raise_event("i", "Go", "").await;
-    raised.expect("it is raised");
+    ok!(desk.client.raise_event("i", "Go", ""));
     desk.end().await.expect("it completes");
     sleep(SECOND * 90).await;
     let left = Query::<OrchestratorItem>::in_partition("i");
-    let left = desk.provider.container().query(left).all().await;
-    let left = left.expect("the messages").into_iter();
+    let left = ok!(desk.provider.container().query(left).all()).into_iter();
     let waiting = left.filter(|item| item.document.ttl.is_none());
     assert_eq!(waiting.count(), 0);
     desk.close().await;
@@ -206,15 +201,9 @@ async fn what_arrived_together_arrives_again_in_its_order() {
         name: "Orders".to_owned(),
         data: number.to_string(),
     };
-    enqueue(&provider, crate::several::start("i")).await;
-    let (_, token, _) = next_turn(&provider, SECOND * 5).await;
+    let (_, token, _) = turn_with(&provider, crate::several::start("i"), SECOND * 5).await;
     let event = |id, source, kind| Event::with_event_id(id, "i", 1, source, kind);
-    let scheduled = EventKind::ActivityScheduled {
-        name: "Break".to_owned(),
-        input: String::new(),
-        session_id: None,
-        tag: None,
-    };
+    let scheduled = scheduled("Break", "");
     let details = ErrorDetails::Application {
         kind: AppErrorKind::OrchestrationFailed,
         message: "broken".to_owned(),
@@ -230,10 +219,7 @@ async fn what_arrived_together_arrives_again_in_its_order() {
     };
     events.push(event(23, Some(2), failed));
     events.push(event(24, None, EventKind::OrchestrationFailed { details }));
-    let metadata = ExecutionMetadata {
-        status: Some("Failed".to_owned()),
-        ..metadata_of("Wait")
-    };
+    let metadata = ending("Failed");
     let ended = provider
         .ack_orchestration_item(&token, 1, events, vec![], vec![], metadata, vec![])
         .await;

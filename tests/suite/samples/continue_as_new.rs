@@ -46,24 +46,20 @@ async fn twenty_executions_each_keep_their_own_history() {
 #[tokio::test]
 async fn unread_messages_move_to_the_next_execution() {
     let orchestrations = OrchestrationRegistry::builder()
-        .register(
-            "Read",
-            |ctx: OrchestrationContext, read: String| async move {
-                let message = ctx.dequeue_event("Inbox").await;
-                let read = format!("{read}{message}");
-                if read.len() < 5 {
-                    return ctx.continue_as_new(read).await;
-                }
-                Ok(read)
-            },
-        )
+        .register("Read", async |ctx: OrchestrationContext, read: String| {
+            let message = ctx.dequeue_event("Inbox").await;
+            let read = format!("{read}{message}");
+            if read.len() < 5 {
+                return ctx.continue_as_new(read).await;
+            }
+            Ok(read)
+        })
         .build();
     let env = TestEnv::start(no_activities(), orchestrations).await;
     let client = &env.client;
     env.begin("inbox", "Read", "").await;
     for message in ["a", "b", "c", "d", "e"] {
-        let enqueued = client.enqueue_event("inbox", "Inbox", message).await;
-        enqueued.expect("the queue takes it");
+        ok!(client.enqueue_event("inbox", "Inbox", message));
     }
     assert_eq!(env.end_of("inbox").await.as_deref(), Ok("abcde"));
     env.stop().await;
@@ -86,7 +82,7 @@ async fn an_endless_orchestration_can_prune_its_own_past() {
     let orchestrations = OrchestrationRegistry::builder()
         .register(
             "Endless",
-            |ctx: OrchestrationContext, pruned: String| async move {
+            async |ctx: OrchestrationContext, pruned: String| {
                 let more = ctx.schedule_activity("Prune", "").await?;
                 let pruned = format!("{pruned}{more}");
                 if pruned.len() < 4 {

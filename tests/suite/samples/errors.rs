@@ -22,14 +22,11 @@ fn bank() -> ActivityRegistry {
 #[tokio::test]
 async fn an_activity_s_failure_fails_the_instance_that_does_not_catch_it() {
     let orchestrations = OrchestrationRegistry::builder()
-        .register(
-            "Transfer",
-            |ctx: OrchestrationContext, to: String| async move {
-                let debit = ctx.schedule_activity("Debit", "mine").await?;
-                let credit = ctx.schedule_activity("Credit", to).await?;
-                Ok(format!("{debit}, {credit}"))
-            },
-        )
+        .register("Transfer", async |ctx: OrchestrationContext, to: String| {
+            let debit = ctx.schedule_activity("Debit", "mine").await?;
+            let credit = ctx.schedule_activity("Credit", to).await?;
+            Ok(format!("{debit}, {credit}"))
+        })
         .build();
     let env = TestEnv::start(bank(), orchestrations).await;
     let ended = env.run("good", "Transfer", "yours").await;
@@ -38,10 +35,7 @@ async fn an_activity_s_failure_fails_the_instance_that_does_not_catch_it() {
     let error = error.expect_err("a closed account cannot be credited");
     assert_eq!(error.category(), "application");
     let message = error.display_message();
-    assert!(
-        message.contains("account closed does not exist"),
-        "{message}"
-    );
+    says!(message, "account closed does not exist");
     let instances = env.client.list_instances_by_status("Failed").await;
     assert_eq!(instances.expect("a list"), ["bad"]);
     env.stop().await;

@@ -24,20 +24,18 @@ async fn an_event_resumes_the_instance_that_waits_for_it() {
 }
 
 /// Takes the number of messages in its input from the queue `Orders`.
+pub(crate) async fn take(ctx: OrchestrationContext, count: String) -> Result<String, String> {
+    let count: usize = count.parse().map_err(|_| "no number".to_owned())?;
+    let mut taken = Vec::new();
+    for _ in 0..count {
+        taken.push(ctx.dequeue_event("Orders").await);
+    }
+    Ok(taken.join(" "))
+}
+
 fn taker() -> OrchestrationRegistry {
-    OrchestrationRegistry::builder()
-        .register(
-            "Take",
-            |ctx: OrchestrationContext, count: String| async move {
-                let count: usize = count.parse().map_err(|_| "no number".to_owned())?;
-                let mut taken = Vec::new();
-                for _ in 0..count {
-                    taken.push(ctx.dequeue_event("Orders").await);
-                }
-                Ok(taken.join(" "))
-            },
-        )
-        .build()
+    let builder = OrchestrationRegistry::builder();
+    builder.register("Take", take).build()
 }
 
 #[tokio::test]
@@ -47,8 +45,7 @@ async fn an_event_queue_keeps_the_order_and_loses_nothing() {
     env.begin("shop", "Take", "10").await;
     let orders: Vec<String> = (0..10).map(|n| format!("order-{n}")).collect();
     for order in &orders {
-        let enqueued = client.enqueue_event("shop", "Orders", &**order).await;
-        enqueued.expect("the queue takes it");
+        ok!(client.enqueue_event("shop", "Orders", &**order));
     }
     assert_eq!(env.end_of("shop").await, Ok(orders.join(" ")));
     env.stop().await;
@@ -69,8 +66,7 @@ async fn event_queues_do_not_mix() {
     let client = &env.client;
     env.begin("sort", "Sort", "").await;
     for (queue, message) in [("Red", "rose"), ("Red", "cherry"), ("Blue", "sky")] {
-        let enqueued = client.enqueue_event("sort", queue, message).await;
-        enqueued.expect("the queue takes it");
+        ok!(client.enqueue_event("sort", queue, message));
     }
     assert_eq!(env.end_of("sort").await.as_deref(), Ok("rose cherry sky"));
     env.stop().await;
@@ -81,10 +77,7 @@ async fn an_event_for_an_instance_that_ended_changes_nothing() {
     let env = TestEnv::start(no_activities(), taker()).await;
     assert_eq!(env.run("shop", "Take", "0").await.as_deref(), Ok(""));
     let client = &env.client;
-    client
-        .enqueue_event("shop", "Orders", "late")
-        .await
-        .expect("the queue takes it");
+    ok!(client.enqueue_event("shop", "Orders", "late"));
     let run = env.run("other", "Take", "0").await;
     assert_eq!(run.as_deref(), Ok(""));
     assert_eq!(env.end_of("shop").await.as_deref(), Ok(""));

@@ -27,14 +27,11 @@ fn arithmetic() -> ActivityRegistry {
 #[tokio::test]
 async fn hello_world() {
     let orchestrations = OrchestrationRegistry::builder()
-        .register(
-            "Hello",
-            |ctx: OrchestrationContext, input: String| async move {
-                let first = ctx.schedule_activity("Greet", "Rust").await?;
-                let second = ctx.schedule_activity("Greet", input).await?;
-                Ok(format!("{first} {second}"))
-            },
-        )
+        .register("Hello", async |ctx: OrchestrationContext, input: String| {
+            let first = ctx.schedule_activity("Greet", "Rust").await?;
+            let second = ctx.schedule_activity("Greet", input).await?;
+            Ok(format!("{first} {second}"))
+        })
         .build();
     let env = TestEnv::start(arithmetic(), orchestrations).await;
     let ended = env.run("hello", "Hello", "TestEnv").await;

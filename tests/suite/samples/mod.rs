@@ -5,7 +5,7 @@ mod flow;
 mod sub_orchestrations;
 mod timers;
 
-mod events;
+pub(crate) mod events;
 mod sessions;
 mod tags;
 

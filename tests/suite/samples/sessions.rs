@@ -39,7 +39,7 @@ fn orchestrations() -> OrchestrationRegistry {
         })
         .register(
             "Again",
-            |ctx: OrchestrationContext, before: String| async move {
+            async |ctx: OrchestrationContext, before: String| {
                 let place = ctx
                     .schedule_activity_on_session("Where", "", "session")
                     .await?;

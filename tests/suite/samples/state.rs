@@ -38,8 +38,7 @@ async fn a_server_answers_requests_through_its_key_value_store() {
     let ready = wait_for("server", "state").await;
     assert_eq!(ready.expect("a state"), "ready");
     for (n, request) in ["one", "two", "three"].into_iter().enumerate() {
-        let sent = client.enqueue_event("server", "Requests", request).await;
-        sent.expect("the queue takes it");
+        ok!(client.enqueue_event("server", "Requests", request));
         let answer = wait_for("server", &format!("answer:{n}")).await;
         let expected: String = request.chars().rev().collect();
         assert_eq!(answer.expect("an answer"), expected);
@@ -53,20 +52,17 @@ async fn a_server_answers_requests_through_its_key_value_store() {
 #[tokio::test]
 async fn a_counter_is_read_and_written_across_turns_and_executions() {
     let orchestrations = OrchestrationRegistry::builder()
-        .register(
-            "Count",
-            |ctx: OrchestrationContext, round: String| async move {
-                for _ in 0..3 {
-                    let count = ctx.get_kv_value_typed::<u32>("count")?.unwrap_or_default();
-                    ctx.schedule_activity("Reverse", "a turn").await?;
-                    ctx.set_kv_value_typed("count", &(count + 1));
-                }
-                if round == "first" {
-                    return ctx.continue_as_new("second").await;
-                }
-                Ok(ctx.get_kv_value("count").unwrap_or_default())
-            },
-        )
+        .register("Count", async |ctx: OrchestrationContext, round: String| {
+            for _ in 0..3 {
+                let count = ctx.get_kv_value_typed::<u32>("count")?.unwrap_or_default();
+                ctx.schedule_activity("Reverse", "a turn").await?;
+                ctx.set_kv_value_typed("count", &(count + 1));
+            }
+            if round == "first" {
+                return ctx.continue_as_new("second").await;
+            }
+            Ok(ctx.get_kv_value("count").unwrap_or_default())
+        })
         .build();
     let env = TestEnv::start(text(), orchestrations).await;
     let ended = env.run("counter", "Count", "first").await;
@@ -79,21 +75,15 @@ async fn a_counter_is_read_and_written_across_turns_and_executions() {
 #[tokio::test]
 async fn an_instance_reads_values_of_another_instance() {
     let orchestrations = OrchestrationRegistry::builder()
-        .register(
-            "Store",
-            |ctx: OrchestrationContext, value: String| async move {
-                ctx.set_kv_value("result", value);
-                Ok(ctx.schedule_wait("Never").await)
-            },
-        )
-        .register(
-            "Look",
-            |ctx: OrchestrationContext, other: String| async move {
-                let value = ctx.get_kv_value_from_instance(&*other, "result").await?;
-                let missing = ctx.get_kv_value_from_instance(other, "missing").await?;
-                Ok(format!("{value:?} {missing:?}"))
-            },
-        )
+        .register("Store", async |ctx: OrchestrationContext, value: String| {
+            ctx.set_kv_value("result", value);
+            Ok(ctx.schedule_wait("Never").await)
+        })
+        .register("Look", async |ctx: OrchestrationContext, other: String| {
+            let value = ctx.get_kv_value_from_instance(&*other, "result").await?;
+            let missing = ctx.get_kv_value_from_instance(other, "missing").await?;
+            Ok(format!("{value:?} {missing:?}"))
+        })
         .build();
     let env = TestEnv::start(no_activities(), orchestrations).await;
     let client = &env.client;

@@ -23,7 +23,7 @@ async fn a_parent_waits_for_its_child() {
         .register("Child", child)
         .register(
             "Parent",
-            |ctx: OrchestrationContext, input: String| async move {
+            async |ctx: OrchestrationContext, input: String| {
                 let answer = ctx.schedule_sub_orchestration("Child", input).await?;
                 Ok(format!("the child says {answer}"))
             },
@@ -44,7 +44,7 @@ async fn a_parent_gets_the_result_of_its_child_s_last_execution() {
     let orchestrations = OrchestrationRegistry::builder()
         .register(
             "Countdown",
-            |ctx: OrchestrationContext, input: String| async move {
+            async |ctx: OrchestrationContext, input: String| {
                 let left: u32 = input.parse().map_err(|_| "no number".to_owned())?;
                 if left > 0 {
                     return ctx.continue_as_new((left - 1).to_string()).await;
@@ -54,7 +54,7 @@ async fn a_parent_gets_the_result_of_its_child_s_last_execution() {
         )
         .register(
             "Parent",
-            |ctx: OrchestrationContext, input: String| async move {
+            async |ctx: OrchestrationContext, input: String| {
                 ctx.schedule_sub_orchestration_with_id("Countdown", "countdown", input)
                     .await
             },
@@ -74,7 +74,7 @@ async fn detached_orchestrations_run_independently() {
         .register("Child", child)
         .register(
             "Coordinator",
-            |ctx: OrchestrationContext, _: String| async move {
+            async |ctx: OrchestrationContext, _: String| {
                 ctx.schedule_orchestration("Child", "first", "one");
                 ctx.schedule_orchestration("Child", "second", "two");
                 ctx.schedule_activity("Upper", "scheduled").await
@@ -99,11 +99,12 @@ async fn a_child_s_failure_reaches_its_parent() {
         })
         .register(
             "Parent",
-            |ctx: OrchestrationContext, _: String| async move {
-                match ctx.schedule_sub_orchestration("Child", "").await {
-                    Ok(answer) => Err(format!("unexpected {answer}")),
-                    Err(reason) => Ok(format!("the child failed: {reason}")),
-                }
+            async |ctx: OrchestrationContext, _: String| match ctx
+                .schedule_sub_orchestration("Child", "")
+                .await
+            {
+                Ok(answer) => Err(format!("unexpected {answer}")),
+                Err(reason) => Ok(format!("the child failed: {reason}")),
             },
         )
         .build();

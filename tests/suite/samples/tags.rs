@@ -23,31 +23,25 @@ fn studio() -> ActivityRegistry {
 
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register(
-            "Film",
-            |ctx: OrchestrationContext, scene: String| async move {
-                let scene = ctx
-                    .schedule_activity("Render", scene)
-                    .with_tag("gpu")
-                    .await?;
-                let scene = ctx
-                    .schedule_activity("Encode", scene)
-                    .with_tag("cpu")
-                    .await?;
-                ctx.schedule_activity("Upload", scene).await
-            },
-        )
-        .register(
-            "Hurry",
-            |ctx: OrchestrationContext, scene: String| async move {
-                let render = ctx.schedule_activity("Render", &*scene).with_tag("gpu");
-                let timeout = ctx.schedule_timer(Duration::from_millis(300));
-                match ctx.select2(render, timeout).await {
-                    Either2::First(rendered) => rendered,
-                    Either2::Second(()) => ctx.schedule_activity("Upload", scene).await,
-                }
-            },
-        )
+        .register("Film", async |ctx: OrchestrationContext, scene: String| {
+            let scene = ctx
+                .schedule_activity("Render", scene)
+                .with_tag("gpu")
+                .await?;
+            let scene = ctx
+                .schedule_activity("Encode", scene)
+                .with_tag("cpu")
+                .await?;
+            ctx.schedule_activity("Upload", scene).await
+        })
+        .register("Hurry", async |ctx: OrchestrationContext, scene: String| {
+            let render = ctx.schedule_activity("Render", &*scene).with_tag("gpu");
+            let timeout = ctx.schedule_timer(Duration::from_millis(300));
+            match ctx.select2(render, timeout).await {
+                Either2::First(rendered) => rendered,
+                Either2::Second(()) => ctx.schedule_activity("Upload", scene).await,
+            }
+        })
         .build()
 }
 

@@ -15,16 +15,13 @@ fn registry() -> OrchestrationRegistry {
             "2.0.0",
             |_: OrchestrationContext, _: String| async move { Ok("two".to_owned()) },
         )
-        .register(
-            "Parent",
-            |ctx: OrchestrationContext, _: String| async move {
-                let old = Some("1.0.0".to_owned());
-                let old = ctx.schedule_sub_orchestration_versioned("Tell", old, "");
-                let newest = ctx.schedule_sub_orchestration("Tell", "");
-                let (old, newest) = ctx.join2(old, newest).await;
-                Ok(format!("{} {}", old?, newest?))
-            },
-        )
+        .register("Parent", async |ctx: OrchestrationContext, _: String| {
+            let old = Some("1.0.0".to_owned());
+            let old = ctx.schedule_sub_orchestration_versioned("Tell", old, "");
+            let newest = ctx.schedule_sub_orchestration("Tell", "");
+            let (old, newest) = ctx.join2(old, newest).await;
+            Ok(format!("{} {}", old?, newest?))
+        })
         .build()
 }
 
@@ -53,12 +50,9 @@ async fn children_follow_the_policy_unless_their_version_is_named() {
 #[tokio::test]
 async fn continue_as_new_moves_an_instance_to_the_newest_version() {
     let orchestrations = OrchestrationRegistry::builder()
-        .register(
-            "Long",
-            |ctx: OrchestrationContext, state: String| async move {
-                ctx.continue_as_new(format!("{state} from one")).await
-            },
-        )
+        .register("Long", async |ctx: OrchestrationContext, state: String| {
+            ctx.continue_as_new(format!("{state} from one")).await
+        })
         .register_versioned(
             "Long",
             "2.0.0",

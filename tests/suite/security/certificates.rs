@@ -35,10 +35,7 @@ async fn an_untrusted_certificate_is_refused_at_once_with_a_clear_error() {
     let text = open(&emulator, false)
         .await
         .expect_err("the certificate is untrusted");
-    assert!(
-        text.contains("certificate of `127.0.0.1` is not trusted"),
-        "{text}"
-    );
+    says!(text, "certificate of `127.0.0.1` is not trusted");
     assert!(text.contains(", 1 attempt in "), "{text}");
 }
 

@@ -91,9 +91,7 @@ async fn an_identity_without_create_rights_works_in_an_existing_container() {
     let emulator = emulator().await;
     administered(&emulator).await;
     let identity = Identity::new(&emulator, "app");
-    let provider = open(&emulator, identity.clone())
-        .await
-        .expect("it is there");
+    let provider = ok!(open(&emulator, identity.clone()));
     work_gets_done(&provider, "entra").await;
     assert_eq!(
         identity.fetched.load(Ordering::SeqCst),
@@ -125,10 +123,7 @@ async fn an_identity_without_a_role_is_told_which_one_it_lacks() {
     let refused = open(&emulator, Identity::new(&emulator, "stranger")).await;
     let text = refused.expect_err("it has no role");
     assert!(text.contains("403/5301"), "{text}");
-    assert!(
-        text.contains("Cosmos DB Built-in Data Contributor"),
-        "{text}"
-    );
+    says!(text, "Cosmos DB Built-in Data Contributor");
 }
 
 #[tokio::test]
@@ -151,9 +146,7 @@ async fn a_refused_token_is_replaced_without_a_failed_call() {
     let emulator = emulator().await;
     administered(&emulator).await;
     let identity = Identity::with_spoiled_tokens(&emulator, "app", 1);
-    let provider = open(&emulator, identity.clone())
-        .await
-        .expect("it is there");
+    let provider = ok!(open(&emulator, identity.clone()));
     work_gets_done(&provider, "renewed").await;
     assert_eq!(identity.fetched.load(Ordering::SeqCst), 2);
 }

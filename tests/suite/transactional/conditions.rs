@@ -30,8 +30,7 @@ async fn runs_again(state: State, expected: i64) {
     let (runs, other) = (Runs::default(), env.shop.clone());
     let counted = runs.clone();
     env.create_counter(INSTANCE).await;
-    let taken = env.shop.run(numbered("taken").create()).await;
-    taken.expect("it is created");
+    ok!(env.shop.run(numbered("taken").create()));
     env.join_with_one_attempt(move |_, tx, _| {
         let (run, other) = (counted.next(), other.clone());
         async move {

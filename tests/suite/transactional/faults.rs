@@ -15,10 +15,7 @@ use crate::harness::long_locks;
 #[tokio::test(start_paused = true)]
 async fn an_activity_runs_again_when_a_read_of_its_body_meets_an_outage() {
     let mut env = Env::on(Backend::start_simulated().await).await;
-    if env.backend.emulator().is_none() {
-        println!("skipped: only the emulator fails on demand");
-        return;
-    }
+    or_skip!(env.backend.emulator(), "needs the emulator");
     env.create_counter("i").await;
     let (runs, steps) = (Runs::default(), Arc::new(Barrier::new(2)));
     let (counted, taken) = (runs.clone(), steps.clone());

@@ -42,10 +42,7 @@ fn messaging(shop: &ContainerClient<Shop>) -> Messaging<Shop> {
 /// stream.
 async fn each_message_is_received_once(orchestration: &str, count: i64, fault: Option<Fault>) {
     let mut env = Env::start().await;
-    if env.backend.emulator().is_none() {
-        println!("skipped: only the emulator fails on demand");
-        return;
-    }
+    or_skip!(env.backend.emulator(), "needs the emulator");
     env.create_counter(TARGET).await;
     let messaging = messaging(&env.shop);
     let (own, runs) = (messaging.clone(), Runs::default());

@@ -125,8 +125,7 @@ impl Env {
     }
 
     async fn begin(&self, instance: &str, input: &str) {
-        let begun = self.client.start_orchestration(instance, "Run", input);
-        begun.await.expect("the instance starts");
+        ok!(self.client.start_orchestration(instance, "Run", input));
     }
 
     async fn end_of(&self, instance: &str) -> Result<String, String> {
@@ -143,10 +142,7 @@ impl Env {
             instance_id: instance.to_owned(),
             effects: 0,
         };
-        self.shop
-            .run(counter.create())
-            .await
-            .expect("it is created");
+        ok!(self.shop.run(counter.create()));
     }
 
     /// Returns the number of effects that an instance's counter shows.
@@ -195,23 +191,17 @@ where
 /// `Run` runs the activity once; `Many` runs as many at once as its input says.
 fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
-        .register(
-            "Run",
-            |ctx: OrchestrationContext, input: String| async move {
-                ctx.schedule_activity("Act", input).await
-            },
-        )
-        .register(
-            "Many",
-            |ctx: OrchestrationContext, count: String| async move {
-                let count: usize = count.parse().map_err(|_| format!("`{count}`"))?;
-                let all = (0..count).map(|_| ctx.schedule_activity("Act", ""));
-                for ended in ctx.join(all.collect()).await {
-                    ended?;
-                }
-                Ok(count.to_string())
-            },
-        )
+        .register("Run", async |ctx: OrchestrationContext, input: String| {
+            ctx.schedule_activity("Act", input).await
+        })
+        .register("Many", async |ctx: OrchestrationContext, count: String| {
+            let count: usize = count.parse().map_err(|_| format!("`{count}`"))?;
+            let all = (0..count).map(|_| ctx.schedule_activity("Act", ""));
+            for ended in ctx.join(all.collect()).await {
+                ended?;
+            }
+            Ok(count.to_string())
+        })
         .build()
 }
 

@@ -89,13 +89,11 @@ async fn copied(after: Duration, seed: u64, share: f64, runtimes: u64) -> Vec<St
     }
     let ids: Vec<String> = (0..6).map(|number| format!("i-{number}")).collect();
     for id in &ids {
-        let begun = client.start_orchestration(&**id, "Main", "0").await;
-        begun.expect("it is started");
+        ok!(client.start_orchestration(&**id, "Main", "0"));
     }
     for number in 0..6 {
         for id in &ids {
-            let queued = client.enqueue_event(&**id, "Orders", number.to_string());
-            queued.await.expect("it is queued");
+            ok!(client.enqueue_event(&**id, "Orders", number.to_string()));
         }
         sleep(MS(400)).await;
     }
@@ -125,8 +123,7 @@ async fn doubled(backend: &Backend, ids: &[String], counts: &Counts) -> Vec<Stri
     let reader = backend.provider_with(defaults).await;
     for id in ids {
         for execution in [1, 2] {
-            let history = reader.read_with_execution(id, execution).await;
-            let history = history.expect("a history");
+            let history = ok!(reader.read_with_execution(id, execution));
             let of =
                 |is: fn(&EventKind) -> bool| history.iter().filter(|event| is(&event.kind)).count();
             let found = [

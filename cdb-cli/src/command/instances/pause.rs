@@ -1,6 +1,6 @@
 //! `cdb instances pause` and `resume`.
 
-use cdb_provider::Extent;
+use cdb_provider::TreeScope;
 use clap::Args;
 use duroxide::providers::ProviderError;
 use futures::{StreamExt as _, stream};
@@ -32,11 +32,11 @@ struct Tree {
 }
 
 impl Tree {
-    fn extent(&self) -> Extent {
+    fn extent(&self) -> TreeScope {
         if self.tree {
-            Extent::Tree
+            TreeScope::Tree
         } else {
-            Extent::Alone
+            TreeScope::Alone
         }
     }
 

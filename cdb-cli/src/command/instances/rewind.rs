@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use cdb_provider::documents::Status;
-use cdb_provider::{Fork, Rewound};
+use cdb_provider::{Fork, RewindResult};
 use clap::Args;
 use serde::Serialize;
 
@@ -156,7 +156,7 @@ impl ForkInstance {
 }
 
 impl Course {
-    fn of(course: Rewound) -> Self {
+    fn of(course: RewindResult) -> Self {
         Self {
             instance: course.instance,
             execution: course.execution,

@@ -41,7 +41,7 @@ impl MessageSource for OrderedWork {
         from: Option<&Continuation>,
     ) -> Result<Page<MessageRow>, Failure> {
         let page = match list {
-            List::Dead => self.admin.set_aside(rows, from).await?,
+            List::Dead => self.admin.dead_letters(rows, from).await?,
             List::Retrying(_) => self.admin.retrying(rows, from).await?,
         };
         Ok(Page {
@@ -53,7 +53,7 @@ impl MessageSource for OrderedWork {
     async fn count(&self, list: List) -> Result<u64, Failure> {
         let counts = self.admin.counts().await?;
         Ok(match list {
-            List::Dead => counts.set_aside,
+            List::Dead => counts.dead,
             List::Retrying(_) => counts.retrying,
         })
     }
@@ -62,7 +62,7 @@ impl MessageSource for OrderedWork {
         let MessageName::Work(key) = name else {
             return Ok(None);
         };
-        let mut found = self.admin.find_set_aside(key).await?;
+        let mut found = self.admin.dead_letter(key).await?;
         if found.is_none() {
             let read = self.container.read(key).await?.map(|read| read.document);
             // Earlier versions leave the mark on a completed message.
@@ -79,7 +79,7 @@ impl MessageSource for OrderedWork {
         let MessageName::Work(key) = name else {
             return Ok(Outcome::Gone);
         };
-        let Some(message) = self.admin.find_set_aside(key).await? else {
+        let Some(message) = self.admin.dead_letter(key).await? else {
             return Ok(Outcome::Gone);
         };
         let applied = match action {
@@ -88,7 +88,7 @@ impl MessageSource for OrderedWork {
         };
         match applied {
             Ok(()) => Ok(Outcome::Done),
-            Err(WorkError::NotSetAside { .. }) => Ok(Outcome::Gone),
+            Err(WorkError::NotDead { .. }) => Ok(Outcome::Gone),
             Err(WorkError::Service(error)) => Err(Failure::from(&*error)),
             Err(error) => Err(Failure::service(error.to_string())),
         }

@@ -126,7 +126,7 @@ async fn work(holdings: &Holdings) -> Result<Option<Work>, Failure> {
             oldest: counts.oldest.map(|oldest| holdings.now().since(oldest)),
         },
         retrying: counts.retrying,
-        dead: counts.set_aside,
+        dead: counts.dead,
         blocked_streams: counts.blocked_streams(),
     }))
 }

@@ -75,8 +75,7 @@ async fn a_running_instance_moves_while_a_browser_shows_it() {
     let runtime = start(store.clone()).await;
     let client = Client::new(store);
     let input = r#"{"customer":"ada","lines":[{"item":"lamp","count":2}],"cents":12900}"#;
-    let started = client.start_orchestration("order-4711", "Checkout", input);
-    started.await.expect("it starts");
+    ok!(client.start_orchestration("order-4711", "Checkout", input));
     let serving = Serving::start(&account, &["--allow-actions"]);
     let (address, handle) = (serving.address.clone(), Handle::current());
     let pack = move || {

@@ -27,6 +27,7 @@ use super::client::Client;
 use crate::fixture::{dead_intent, instance, remove_status_index};
 use crate::harness::{Account, long_locks};
 use crate::retrying::{coordinator, fail};
+use crate::work_items::{activity_named, activity_of, event_of};
 use crate::{orchestration, rewind};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -64,11 +65,7 @@ impl Client {
 }
 
 async fn raised(container: &ContainerClient<Durable>, id: &str) {
-    let raised = WorkItem::ExternalRaised {
-        instance: id.to_owned(),
-        name: "Approved".to_owned(),
-        data: String::new(),
-    };
+    let raised = event_of(id, "Approved", "");
     let now = container.now();
     let message = OrchestratorItem::new(&raised, "raised".to_owned(), now, now);
     let message = message.expect("a message");
@@ -291,26 +288,14 @@ async fn a_runtime_is_gone_and_has_left_a_lock() {
 }
 
 fn notify(instance: &str) -> WorkItem {
-    WorkItem::ActivityExecute {
-        instance: instance.to_owned(),
-        execution_id: 1,
-        id: 2,
-        name: "Notify".to_owned(),
-        input: String::new(),
-        session_id: None,
-        tag: None,
-    }
+    activity_named("Notify", activity_of(instance, 2, None))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn messages_to_other_instances_are_not_delivered() {
     let (account, mut client) = operator().await;
     let container = account.container::<Durable>().await;
-    let raised = WorkItem::ExternalRaised {
-        instance: "stock".to_owned(),
-        name: "Released".to_owned(),
-        data: String::new(),
-    };
+    let raised = event_of("stock", "Released", "");
     let at = container.now() - 5 * MINUTE;
     let intent = OutboxIntent {
         items: vec![IntentItem {

@@ -31,7 +31,7 @@ pub struct QueryRun<'a, C: Container, Q> {
     query: Q,
     page_size: Option<u32>,
     range: Option<PhysicalPartitionId>,
-    available_only: bool,
+    skip_unavailable: bool,
 }
 
 /// The rows of the physical partitions that answered.
@@ -52,7 +52,7 @@ impl<C: Container> ContainerClient<C> {
             query,
             page_size: None,
             range: None,
-            available_only: false,
+            skip_unavailable: false,
         }
     }
 }
@@ -77,8 +77,8 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     /// their rows are missing. The query still fails when no partition answers, or the
     /// [one that it names](Self::in_physical_partition). Has no effect on a query in one logical
     /// partition.
-    pub fn available_only(mut self) -> Self {
-        self.available_only = true;
+    pub fn skip_unavailable(mut self) -> Self {
+        self.skip_unavailable = true;
         self
     }
 
@@ -90,7 +90,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             query: RowByRow(self.query),
             page_size: self.page_size,
             range: self.range,
-            available_only: self.available_only,
+            skip_unavailable: self.skip_unavailable,
         }
     }
 
@@ -126,7 +126,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     /// # Errors
     /// When the service refuses the query, a row does not match its type, or no partition answers.
     pub async fn all_available(mut self) -> Result<AvailableRows<Q::Row>> {
-        self.available_only = true;
+        self.skip_unavailable = true;
         over_splits(self.restarts(), || self.read_available()).await
     }
 
@@ -228,10 +228,10 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
     ///
     /// # Errors
     /// When the service refuses the query, a row does not match its type, `from` belongs to
-    /// another query, container or physical partition, or with [`available_only`](Self::available_only); [`is_partition_split`](Error::is_partition_split) when a partition was split
+    /// another query, container or physical partition, or with [`skip_unavailable`](Self::skip_unavailable); [`is_partition_split`](Error::is_partition_split) when a partition was split
     /// since `from`: start over.
     pub async fn page(mut self, rows: usize, from: Option<&Continuation>) -> Result<Page<Q::Row>> {
-        if self.available_only {
+        if self.skip_unavailable {
             return Err(Error::configuration(
                 "the next pages would lack the partitions that did not answer; use `all_available`",
             ));
@@ -320,8 +320,8 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
         let (targets, left_out) = self.targets(&statement.scope, &reach);
         let mut request =
             QueryRequest::new(&statement, self.page_size, self.container.latest_committed)?;
-        request.in_time = self.available_only;
-        request.leaves_out = self.available_only && self.range.is_none();
+        request.in_time = self.skip_unavailable;
+        request.leaves_out = self.skip_unavailable && self.range.is_none();
         let mut merge = Merge::new(statement, request, targets);
         merge.left_out = left_out;
         Ok(Reading {
@@ -338,7 +338,7 @@ impl<'a, C: Container, Q: Fetch<C>> QueryRun<'a, C, Q> {
             _ => reach.ranges(),
         };
         let count = ranges.len();
-        let ranges = if self.available_only && self.range.is_none() {
+        let ranges = if self.skip_unavailable && self.range.is_none() {
             self.container.health().available(ranges)
         } else {
             ranges

@@ -302,7 +302,7 @@ async fn a_bulk_leaves_out_a_partition_that_does_not_answer() {
     ]);
     let (shop, begun) = (shop(&script), Instant::now());
     for is_sent in [true, false] {
-        let outcome = shop.execute_bulk_available(&bulk()).await;
+        let outcome = shop.execute_bulk_skipping_unavailable(&bulk()).await;
         let left_out = outcome[1].as_ref().unwrap_err();
         assert_eq!(left_out.kind(), ErrorKind::Unavailable);
         assert_eq!(left_out.is_ambiguous(), is_sent);

@@ -269,7 +269,7 @@ async fn a_silent_partition_removes_its_own_rows_only() {
     let container = fixture(&script);
     let run = || container.query(ordered(None));
     let begun = Instant::now();
-    let all = run().available_only().all().await.unwrap();
+    let all = run().skip_unavailable().all().await.unwrap();
     assert_eq!(n_of(&all), [1, 2]);
     let found = run().all_available().await.unwrap();
     assert!(n_of(&found.rows) == [1] && !found.is_complete);

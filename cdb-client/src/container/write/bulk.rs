@@ -23,7 +23,7 @@ use crate::container::write::batch::repeat_of;
 use crate::error::{CallDetails, Error, ErrorKind, RequestKind, ResponseStatus, Result};
 use crate::partitions::{PhysicalPartitionId, RangeMap};
 use crate::protocol::{Accepted, JSON, OperationResult, Outcome, Request, header};
-use crate::retry::{Tries, Verdict, time_left, verdict};
+use crate::retry::{Retry, Tries, Verdict, time_left, verdict};
 
 /// The bytes of one request, well below the service's 2 MB: a large request occupies its partition
 /// for long.
@@ -83,7 +83,7 @@ impl<C: Container> ContainerClient<C> {
     /// Executes independent operations like [`execute_bulk`](Self::execute_bulk), without waiting
     /// for physical partitions that do not answer while others do: their operations fail with
     /// [`Unavailable`](ErrorKind::Unavailable), and are ambiguous if they were sent.
-    pub async fn execute_bulk_available(
+    pub async fn execute_bulk_skipping_unavailable(
         &self,
         bulk: &BulkBatch<C>,
     ) -> Vec<Result<OperationResult>> {
@@ -162,7 +162,7 @@ impl ContainerContext {
         let (chunks, mut tried) = group(sending.operations, pending, &map);
         let sent = chunks
             .into_iter()
-            .map(|chunk| self.send_chunk(sending, chunk));
+            .map(|chunk| self.try_chunk(sending, chunk));
         tried.extend(join_all(sent).await.into_iter().flatten());
         if tried.iter().any(|tried| is_throttled(&tried.result)) {
             self.governor.throttled();
@@ -177,7 +177,7 @@ impl ContainerContext {
         tried
     }
 
-    async fn send_chunk(&self, sending: &Sending<'_>, chunk: Chunk) -> Vec<Tried> {
+    async fn try_chunk(&self, sending: &Sending<'_>, chunk: Chunk) -> Vec<Tried> {
         let Chunk {
             range,
             indexes,
@@ -196,7 +196,7 @@ impl ContainerContext {
         let accepted = match request {
             Ok(request) => {
                 let key = &sending.operations[indexes[0]].partition;
-                self.send_waiting(key, &request, sending).await
+                self.answer_in_time(key, &request, sending).await
             }
             Err(error) => Err(error),
         };
@@ -211,14 +211,14 @@ impl ContainerContext {
                 .map(|(index, result)| judge(*index, of(index), result, &accepted.call))
                 .collect(),
             Err(error) if is_refused_for_one(&error) && indexes.len() > 1 => {
-                Box::pin(self.send_halves(sending, &range, &indexes)).await
+                Box::pin(self.try_halves(sending, &range, &indexes)).await
             }
             Err(error) => all(&indexes, &error, error.is_partition_split()),
         }
     }
 
     /// Sends the operations of a refused request in two. Nothing of it was executed.
-    async fn send_halves(
+    async fn try_halves(
         &self,
         sending: &Sending<'_>,
         range: &PhysicalPartitionId,
@@ -234,13 +234,13 @@ impl ContainerContext {
                 }
             }
             if !chunk.indexes.is_empty() {
-                tried.extend(self.send_chunk(sending, chunk).await);
+                tried.extend(self.try_chunk(sending, chunk).await);
             }
         }
         tried
     }
 
-    async fn send_waiting(
+    async fn answer_in_time(
         &self,
         key: &PartitionKey,
         request: &Request,
@@ -380,7 +380,7 @@ fn judge(
     // The other operations leave room in the next answer (dotnet, `BulkExecutionRetryPolicy`). No
     // source says whether this one was executed.
     let is_too_long = status == ResponseStatus::BULK_ANSWER_TOO_LONG;
-    let retry = is_too_long || matches!(verdict, Verdict::RetryAfter(_) | Verdict::RetrySlowly);
+    let retry = is_too_long || matches!(verdict, Verdict::Retry(Retry::After(_) | Retry::Slowly));
     let result = if verdict == Verdict::Accept {
         Ok(result)
     } else {
@@ -402,7 +402,7 @@ fn judge(
         index,
         result,
         retry,
-        is_moving: verdict == Verdict::RetrySlowly,
+        is_moving: verdict == Verdict::Retry(Retry::Slowly),
         retry_after,
     }
 }

@@ -113,7 +113,7 @@ impl<C: Container> ContainerClient<C> {
     {
         let (id, request) = self.request_of(operation)?;
         // Boxed, so that programs have small futures.
-        let accepted = Box::pin(self.send_write(&id, request)).await?;
+        let accepted = Box::pin(self.execute_write(&id, request)).await?;
         O::Answer::from_executed(Executed { id, accepted })
     }
 
@@ -132,7 +132,7 @@ impl<C: Container> ContainerClient<C> {
     {
         let (id, mut request) = self.request_of(patch)?;
         request.headers.remove(header::PREFER);
-        let accepted = Box::pin(self.send_write(&id, request)).await?;
+        let accepted = Box::pin(self.execute_write(&id, request)).await?;
         let accepted = accepted.ok_or_else(|| Error::protocol("a write without an answer"))?;
         stored_in::<C, D>(&accepted)
     }
@@ -147,7 +147,10 @@ impl<C: Container> ContainerClient<C> {
     /// [`is_ambiguous`](Error::is_ambiguous) when the document may have been created.
     pub async fn create_if_missing<D: MemberOf<C>>(&self, document: &D) -> Result<Option<Written>> {
         let (id, request) = self.request_of(document.create())?;
-        match self.send_write(&id, request.repeat(Repeat::Always)).await {
+        match self
+            .execute_write(&id, request.repeat(Repeat::Always))
+            .await
+        {
             Ok(accepted) => Written::from_executed(Executed { id, accepted }).map(Some),
             Err(error) if error.is_conflict() => Ok(None),
             Err(error) => Err(error),
@@ -172,7 +175,7 @@ impl<C: Container> ContainerClient<C> {
         self.context.send(&request).await.map(drop)
     }
 
-    async fn send_write(&self, id: &ItemId, request: Request) -> Result<Option<Accepted>> {
+    async fn execute_write(&self, id: &ItemId, request: Request) -> Result<Option<Accepted>> {
         // A second deletion finds nothing, and that is the result of the first.
         let may_be_gone = request.kind == RequestKind::Delete && request.repeat == Repeat::Always;
         let error = match self.context.send(&request).await {

@@ -5,21 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
-use super::circuit::{Behind, Class, FIRST, Known, LEAST_SLOW, LONGEST, SEARCH, SLOWER, WORK};
+use super::circuit::{Behind, Class, FIRST, Known, LEAST_SLOW, SEARCH, SLOWER, WORK};
 use super::endpoints::RangeEndpoints;
 use super::stall::{note_stall, refused, work_of_task};
 use super::unanswered::UnansweredId;
-use crate::error::{Error, ErrorKind, Result};
 use crate::partitions::ranges::{PhysicalPartitionId, RangeMap};
-
-/// The time for which a request goes on after its deadline. Its answer tells how long the partition
-/// takes. Attempts end after this time by default.
-pub(super) const GOES_ON: Duration = Duration::from_secs(10);
-
-/// The deadline of a read of a partition that has just refused one by 429.
-const REFUSED: Duration = Duration::from_millis(250);
 
 /// Which physical partitions of a container answer.
 ///
@@ -44,7 +36,7 @@ pub struct PartitionHealth {
 }
 
 impl PartitionHealth {
-    fn circuits(&self) -> MutexGuard<'_, HashMap<PhysicalPartitionId, Known>> {
+    pub(super) fn circuits(&self) -> MutexGuard<'_, HashMap<PhysicalPartitionId, Known>> {
         // The state is valid between any two statements, so a panic elsewhere does not corrupt it.
         self.circuits.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,7 +88,11 @@ impl PartitionHealth {
         self.behind_of(range, WORK)
     }
 
-    fn behind_of(&self, range: &PhysicalPartitionId, classes: &[Class]) -> Option<Behind> {
+    pub(super) fn behind_of(
+        &self,
+        range: &PhysicalPartitionId,
+        classes: &[Class],
+    ) -> Option<Behind> {
         let now = Instant::now();
         let circuits = self.circuits();
         let behind = circuits.get(range)?.behind(classes, now)?;
@@ -174,81 +170,13 @@ impl PartitionHealth {
         }
     }
 
-    /// Awaits a read of a partition. It has a deadline while other partitions answer: a second, or
-    /// twice the time of a recent slow answer; a quarter of a second after the partition has refused
-    /// such a read by 429, for four times as long as it refused it. After the deadline, one such read
-    /// at a time goes on without its caller, because its answer tells a slow partition from a silent
-    /// one.
-    ///
-    /// # Errors
-    /// When the request fails; [`Unavailable`](ErrorKind::Unavailable) after the deadline.
-    pub(crate) async fn in_time<T: Send + 'static>(
-        &self,
-        range: &PhysicalPartitionId,
-        class: Class,
-        read: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        if self.behind_of(range, &[class]).is_none() {
-            let patience = self.patience(range, class);
-            return self.within(range, class, patience, read).await;
-        }
-        // Its end says nothing: the partition has answered a moment ago.
-        let read = self.before(range, class, REFUSED, read).await;
-        read.unwrap_or_else(|late| Err(late))
-    }
-
-    /// As [`in_time`](Self::in_time), with this deadline.
-    pub(crate) async fn within<T: Send + 'static>(
-        &self,
-        range: &PhysicalPartitionId,
-        class: Class,
-        patience: Duration,
-        read: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        let sent_at = Instant::now();
-        let read = self.before(range, class, patience, read).await;
-        read.unwrap_or_else(|late| {
-            self.failed(range, sent_at, LONGEST);
-            Err(late)
-        })
-    }
-
-    /// Awaits a read until a deadline, after which the outer result is an error.
-    async fn before<T: Send + 'static>(
-        &self,
-        range: &PhysicalPartitionId,
-        class: Class,
-        deadline: Duration,
-        read: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<Result<T>> {
-        if !self.others_answer(range, &[]) {
-            return Ok(read.await);
-        }
-        let mut read = Box::pin(read);
-        if let Ok(answered) = timeout(deadline, &mut read).await {
-            return Ok(answered);
-        }
-        if self.lets_go_on(range, class) {
-            tokio::spawn(timeout(GOES_ON, read));
-        }
-        let message = format!("physical partition {range} did not answer within {deadline:?}");
-        Err(Error::new(ErrorKind::Unavailable, message))
-    }
-
-    pub(super) fn lets_go_on(&self, range: &PhysicalPartitionId, class: Class) -> bool {
-        let now = Instant::now();
-        let mut circuits = self.circuits();
-        let known = circuits.get_mut(range);
-        known.is_some_and(|known| known.lets_go_on(class, now, now + GOES_ON))
-    }
-
     pub(crate) fn patience(&self, range: &PhysicalPartitionId, class: Class) -> Duration {
         let circuits = self.circuits();
         let known = circuits.get(range);
         known.map_or(FIRST, |known| known.patience(class, Instant::now()))
     }
 
-    fn others_answer(&self, range: &PhysicalPartitionId, classes: &[Class]) -> bool {
+    pub(super) fn others_answer(&self, range: &PhysicalPartitionId, classes: &[Class]) -> bool {
         let circuits = self.circuits();
         let mut others = circuits.iter().filter(|(other, _)| *other != range);
         others.any(|(_, known)| known.is_closed(classes))
@@ -358,111 +286,10 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::circuit::SILENT_BEFORE;
-    use super::super::signal::Signal;
+    use super::super::fixture::{health, ids};
     use super::*;
-    use crate::error::ResponseStatus;
-
-    fn ids(ids: &[&str]) -> Vec<PhysicalPartitionId> {
-        serde_json::from_value(serde_json::json!(ids)).expect("a range id is a string")
-    }
-
-    fn health(ranges: &[&str]) -> PartitionHealth {
-        let health = PartitionHealth::default();
-        let new = |range| (range, Known::new(Instant::now()));
-        health.circuits().extend(ids(ranges).into_iter().map(new));
-        health
-    }
-
-    #[test]
-    fn unavailability_is_a_failure_and_every_refusal_is_an_answer() {
-        let signal = |code, sub| {
-            let status = ResponseStatus::new(code, sub);
-            let details = crate::error::CallDetails {
-                operation: crate::error::RequestKind::Read,
-                resource: String::new(),
-                status: Some(status),
-                activity_id: String::new(),
-                attempts: 1,
-                elapsed: Duration::ZERO,
-                retry_after: None,
-                charge: 0.0,
-                ambiguous: false,
-            };
-            Signal::of(&Error::new(ErrorKind::of_status(status), "").with_call(details))
-        };
-        for (code, sub) in [(408, 0), (410, 1007), (500, 0), (503, 0)] {
-            assert_eq!(signal(code, sub), Signal::Failure, "{code}/{sub}");
-        }
-        for (code, sub) in [(404, 0), (404, 1002), (409, 0), (410, 1002), (412, 0)] {
-            assert_eq!(signal(code, sub), Signal::Answer, "{code}/{sub}");
-        }
-        for (code, sub) in [(400, 0), (403, 1014), (449, 0)] {
-            assert_eq!(signal(code, sub), Signal::Answer, "{code}/{sub}");
-        }
-        assert_eq!(signal(429, 3200), Signal::Throttled);
-        assert_eq!(Signal::of(&Error::configuration("")), Signal::Nothing);
-        let silent = Error::new(ErrorKind::Unavailable, "");
-        assert_eq!(Signal::of(&silent), Signal::Failure);
-    }
 
     const QUERIES: Class = Class::Queries;
-
-    /// A query of partition 1 that is answered after this time.
-    async fn answered_after(health: Arc<PartitionHealth>, time: Duration) -> Result<()> {
-        let range = ids(&["1"]).remove(0);
-        let watch = health.watch(range, QUERIES, false);
-        tokio::time::sleep(time).await;
-        watch.ended(&Ok(()));
-        Ok(())
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_silent_partition_has_a_deadline_while_another_one_answers() {
-        let (health, all) = (Arc::new(health(&["0", "1"])), ids(&["0", "1"]));
-        let silent = answered_after(health.clone(), Duration::MAX);
-        let begun = Instant::now();
-        let answer = health.in_time(&all[1], QUERIES, silent).await;
-        assert!(answer.is_err_and(|error| error.is_transient()));
-        assert_eq!(begun.elapsed(), FIRST);
-        assert_eq!(health.available(all.clone()), ids(&["0"]));
-        assert_eq!(health.backoff_of(&all[1]), Some(FIRST));
-        tokio::time::advance(FIRST).await;
-        assert!(health.is_silent(&all[1]) && !health.is_silent(&all[0]));
-        assert_eq!(health.backoff_of(&all[1]), None, "a caller may try it");
-        health.watch(all[1].clone(), QUERIES, false).ended(&Ok(()));
-        assert!(health.all_answer() && !health.is_silent(&all[1]));
-        assert_eq!(health.available(all.clone()), all);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_slow_partition_is_awaited_after_the_first_deadline() {
-        let (health, all) = (Arc::new(health(&["0", "1"])), ids(&["0", "1"]));
-        for seconds in 2..=5 {
-            let slow = Duration::from_secs(seconds);
-            let read = async || {
-                let query = answered_after(health.clone(), slow);
-                health.in_time(&all[1], QUERIES, query).await
-            };
-            if seconds == 2 {
-                assert!(read().await.is_err());
-                tokio::time::sleep(slow).await;
-            }
-            assert!(health.all_answer());
-            assert!(read().await.is_ok(), "{slow:?}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn without_another_partition_that_answers_there_is_no_backoff_and_no_deadline() {
-        let (health, all) = (Arc::new(health(&["0", "1"])), ids(&["0", "1"]));
-        for range in &all {
-            health.failed(range, Instant::now(), LONGEST);
-        }
-        assert_eq!(health.available(all.clone()), all);
-        assert!(!health.all_answer());
-        let slow = answered_after(health.clone(), FIRST * 5);
-        assert!(health.in_time(&all[1], QUERIES, slow).await.is_ok());
-    }
 
     #[tokio::test(start_paused = true)]
     async fn work_goes_behind_only_while_another_partition_refuses_nothing() {
@@ -523,25 +350,6 @@ mod tests {
         assert_eq!(is_slow(), Some(true));
         tokio::time::advance(FIRST).await;
         assert_eq!(is_slow(), Some(false));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_partition_that_refused_a_query_is_awaited_briefly_and_is_not_silent() {
-        let (health, all) = (Arc::new(health(&["0", "1"])), ids(&["0", "1"]));
-        let refused_since = Some(Instant::now());
-        tokio::time::advance(FIRST / 2).await;
-        health.answered(&all[1], QUERIES, Duration::ZERO, true, refused_since);
-        for (range, deadline) in [(&all[1], REFUSED), (&all[0], FIRST), (&all[1], REFUSED)] {
-            let sent_at = Instant::now();
-            let late = answered_after(health.clone(), FIRST * 2);
-            assert!(health.in_time(range, QUERIES, late).await.is_err());
-            assert_eq!((range, sent_at.elapsed()), (range, deadline));
-            assert!(!health.is_silent(&all[1]));
-            health.answered(&all[0], QUERIES, Duration::ZERO, false, None);
-        }
-        tokio::time::advance(FIRST * 2).await;
-        let slow = answered_after(health.clone(), FIRST / 2);
-        assert!(health.in_time(&all[1], QUERIES, slow).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,7 +8,10 @@
 mod breakers;
 mod circuit;
 mod endpoints;
+#[cfg(test)]
+mod fixture;
 mod going_on;
+mod in_time;
 mod signal;
 mod stall;
 mod unanswered;

@@ -11,7 +11,7 @@ use crate::credential::{Authorization, Credential, MasterKey, SigningContext};
 use crate::error::{Error, ErrorKind, RequestKind};
 use crate::partitions::{SessionScope, SessionTokens};
 use crate::protocol::{Accepted, Repeat, Request, Resource};
-use crate::retry::{Jitter, Pipeline, PipelineParts, RetryConfig};
+use crate::retry::{Jitter, Observers, Pipeline, PipelineParts, RetryConfig};
 use crate::transport::{Delivery, Script, Step};
 
 const PRIMARY: &str =
@@ -21,6 +21,13 @@ const SECONDARY: &str =
 
 pub(super) fn pipeline(script: &Script) -> Pipeline {
     Pipeline::new(parts(script))
+}
+
+fn observing(sessions: &SessionTokens) -> Observers<'_> {
+    Observers {
+        sessions: Some(sessions),
+        ..Observers::default()
+    }
 }
 
 pub(super) fn parts(script: &Script) -> PipelineParts {
@@ -226,9 +233,10 @@ async fn session_tokens_come_from_writes_and_refusals_and_are_sent_with_reads_on
     ]);
     let pipeline = pipeline(&script);
     let sessions = SessionTokens::default();
-    pipeline.send(&create(), Some(&sessions)).await.unwrap();
-    pipeline.send(&create(), Some(&sessions)).await.unwrap_err();
-    pipeline.send(&read(), Some(&sessions)).await.unwrap();
+    let observers = Some(observing(&sessions));
+    pipeline.send(&create(), observers).await.unwrap();
+    pipeline.send(&create(), observers).await.unwrap_err();
+    pipeline.send(&read(), observers).await.unwrap();
     let sent = script.sent_header("x-ms-session-token");
     let token = Some("0:-1#9".to_owned());
     assert_eq!(sent, [None, None, token.clone(), token]);
@@ -240,8 +248,9 @@ async fn a_session_that_no_replica_satisfies_is_forgotten_at_the_deadline() {
     script.extend((0..40).map(|_| Step::refusal(404, 1002)));
     let pipeline = pipeline(&script);
     let sessions = SessionTokens::default();
-    pipeline.send(&create(), Some(&sessions)).await.unwrap();
-    let error = pipeline.send(&read(), Some(&sessions)).await.unwrap_err();
+    let observers = Some(observing(&sessions));
+    pipeline.send(&create(), observers).await.unwrap();
+    let error = pipeline.send(&read(), observers).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable);
     assert_eq!(sessions.header(&SessionScope::Container), None);
 }

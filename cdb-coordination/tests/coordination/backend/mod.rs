@@ -13,6 +13,31 @@ use cdb_client::{CosmosClient, DatabaseClient, MasterKey};
 use cdb_emulator::Emulator;
 use uuid::Uuid;
 
+/// The value of a call that succeeds.
+macro_rules! ok {
+    ($call:expr) => {
+        match $call.await {
+            Ok(value) => value,
+            Err(error) => panic!("{}: {error:?}", stringify!($call)),
+        }
+    };
+}
+
+/// The value of an option. Ends the test without it, for example on an account, which injects no faults.
+macro_rules! or_skip {
+    ($needed:expr) => {{
+        let Some(needed) = $needed else { return };
+        needed
+    }};
+    ($needed:expr, $reason:literal) => {{
+        let Some(needed) = $needed else {
+            println!("skipped: {}", $reason);
+            return;
+        };
+        needed
+    }};
+}
+
 /// A database for one test.
 pub(crate) struct Backend {
     pub(crate) endpoint: String,

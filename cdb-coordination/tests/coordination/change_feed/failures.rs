@@ -22,22 +22,18 @@ struct SlowMember {
 
 impl SlowMember {
     async fn start(site: &Site, work: u64) -> Self {
-        let (plant, state) = site.process(&IsDead::default());
         let (record, seconds, begun) = (site.record.clone(), Arc::default(), Instant::now());
         let noted: Arc<Mutex<Vec<u64>>> = Arc::clone(&seconds);
-        let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
-            .config(config("a"))
-            .start(move |changes| {
-                let (record, noted) = (record.clone(), noted.clone());
-                async move {
-                    for _ in 0..work {
-                        sleep(Duration::from_secs(1)).await;
-                        noted.lock().unwrap().push(begun.elapsed().as_secs());
-                    }
-                    note(&record, "a", changes)
+        let processor = site.run(config("a"), move |changes| {
+            let (record, noted) = (record.clone(), noted.clone());
+            async move {
+                for _ in 0..work {
+                    sleep(Duration::from_secs(1)).await;
+                    noted.lock().unwrap().push(begun.elapsed().as_secs());
                 }
-            })
-            .expect("the durations fit");
+                note(&record, "a", changes)
+            }
+        });
         let member = Self { processor, seconds };
         while member.worked().is_empty() {
             sleep(Duration::from_millis(100)).await;
@@ -63,9 +59,7 @@ fn set(network: &Arc<Mutex<Network>>, to: Network) {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_finishes_although_renewals_fail_for_less_than_a_lease() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     site.write(0..3, 1).await;
     let member = SlowMember::start(&site, 60).await;
     set(&site.network.part_writes, Network::Fails);
@@ -81,9 +75,7 @@ async fn a_handler_finishes_although_renewals_fail_for_less_than_a_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_ends_with_the_lease_that_cannot_be_renewed_and_its_changes_are_handled_again() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     site.write(0..3, 1).await;
     let member = SlowMember::start(&site, 60).await;
     let begun = member.worked()[0];
@@ -103,9 +95,7 @@ async fn a_handler_ends_with_the_lease_that_cannot_be_renewed_and_its_changes_ar
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_continues_while_a_renewal_waits_for_its_answer() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     site.write(0..3, 1).await;
     let member = SlowMember::start(&site, 60).await;
     set(
@@ -120,9 +110,7 @@ async fn a_handler_continues_while_a_renewal_waits_for_its_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn an_idle_reader_renews_its_lease_at_half_of_its_duration() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     let processor = site.join("a", &IsDead::default());
     site.until_read(1).await;
     for _ in 0..120 {
@@ -136,9 +124,7 @@ async fn an_idle_reader_renews_its_lease_at_half_of_its_duration() {
 
 #[tokio::test(start_paused = true)]
 async fn stop_releases_a_lease_that_is_being_renewed() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     let processor = site.join("a", &IsDead::default());
     site.until_read(1).await;
     sleep(Duration::from_secs(2)).await; // the first position is stored
@@ -153,9 +139,7 @@ async fn stop_releases_a_lease_that_is_being_renewed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_position_that_cannot_be_stored_at_once_does_not_repeat_its_changes() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     // Longer than the attempts of the client at one request.
     let long = ChangeProcessorConfig {
         lease: Duration::from_secs(120),
@@ -177,28 +161,22 @@ async fn a_position_that_cannot_be_stored_at_once_does_not_repeat_its_changes() 
 
 #[tokio::test(start_paused = true)]
 async fn a_panicking_handler_receives_the_same_changes_again_after_growing_delays() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
-    let (plant, state) = site.process(&IsDead::default());
+    let site = or_skip!(Site::open(1).await);
     let (record, attempts) = (site.record.clone(), Arc::new(Mutex::new(Vec::new())));
     let noted = attempts.clone();
     site.write(0..3, 1).await;
-    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
-        .config(config("a"))
-        .start(move |changes| {
-            let mut attempts = noted.lock().unwrap();
-            attempts.push(Instant::now());
-            let attempt = attempts.len();
-            drop(attempts);
-            let record = record.clone();
-            assert!(attempt != 1, "a panic before the first await");
-            async move {
-                assert!(attempt > 4, "the handler cannot cope");
-                note(&record, "a", changes)
-            }
-        })
-        .expect("the durations fit");
+    let processor = site.run(config("a"), move |changes| {
+        let mut attempts = noted.lock().unwrap();
+        attempts.push(Instant::now());
+        let attempt = attempts.len();
+        drop(attempts);
+        let record = record.clone();
+        assert!(attempt != 1, "a panic before the first await");
+        async move {
+            assert!(attempt > 4, "the handler cannot cope");
+            note(&record, "a", changes)
+        }
+    });
     site.handled(0..3, 1).await;
     let attempts = attempts.lock().unwrap().clone();
     assert_eq!(attempts.len(), 5);
@@ -209,9 +187,7 @@ async fn a_panicking_handler_receives_the_same_changes_again_after_growing_delay
 
 #[tokio::test(start_paused = true)]
 async fn a_feed_from_now_keeps_its_start_although_the_first_read_fails() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     let now = ChangeProcessorConfig {
         start: FeedStart::Now,
         ..config("a")
@@ -232,9 +208,7 @@ async fn a_feed_from_now_keeps_its_start_although_the_first_read_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn documents_of_other_types_neither_delay_the_feed_nor_hide_its_lag() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     let small = ChangeProcessorConfig {
         page_size: 10,
         ..config("a")
@@ -266,27 +240,21 @@ async fn documents_of_other_types_neither_delay_the_feed_nor_hide_its_lag() {
 async fn the_lag_grows_while_a_handler_hangs_and_ends_with_the_reader() {
     let recorded = Recorded::default();
     let _recording = metrics::set_default_local_recorder(&recorded);
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     let lag = || {
         let gauges = recorded.under("cdb.change_feed.lag");
         gauges.into_values().flatten().next().unwrap_or_default()
     };
-    let (plant, state) = site.process(&IsDead::default());
     let running = Arc::new(AtomicU64::new(0));
     let counted = running.clone();
     site.plant.run(reading(0, 1).upsert()).await.unwrap();
-    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
-        .config(config("a"))
-        .start(move |_| {
-            counted.fetch_add(1, Ordering::SeqCst);
-            async {
-                sleep(Duration::from_secs(300)).await;
-                Ok(())
-            }
-        })
-        .expect("the durations fit");
+    let processor = site.run(config("a"), move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async {
+            sleep(Duration::from_secs(300)).await;
+            Ok(())
+        }
+    });
     while running.load(Ordering::SeqCst) == 0 {
         sleep(Duration::from_millis(100)).await;
     }
@@ -299,9 +267,7 @@ async fn the_lag_grows_while_a_handler_hangs_and_ends_with_the_reader() {
 
 #[tokio::test(start_paused = true)]
 async fn durations_that_do_not_fit_are_refused_when_a_processor_starts() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     let (plant, state) = site.process(&IsDead::default());
     let mut short = config("a");
     short.lease = short.heartbeat * 2;
@@ -327,25 +293,19 @@ async fn until_part(site: &Site, is_met: impl Fn(&FeedPart) -> bool) -> FeedPart
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_handler_is_shown_with_its_error_until_it_succeeds() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     site.write(0..3, 1).await;
-    let (plant, state) = site.process(&IsDead::default());
     let is_fixed = Arc::new(AtomicU64::new(0));
     let (fixed, record) = (is_fixed.clone(), site.record.clone());
-    let start = move || {
+    let start = || {
         let (fixed, record) = (fixed.clone(), record.clone());
-        ChangeProcessor::builder(PROCESSOR, &plant, &state)
-            .config(config("a"))
-            .start(move |changes| {
-                let handled = match fixed.load(Ordering::SeqCst) {
-                    0 => Err(format!("no such sensor{}", "!".repeat(5_000)).into()),
-                    _ => note(&record, "a", changes),
-                };
-                async move { handled }
-            })
-            .expect("the durations fit")
+        site.run(config("a"), move |changes| {
+            let handled = match fixed.load(Ordering::SeqCst) {
+                0 => Err(format!("no such sensor{}", "!".repeat(5_000)).into()),
+                _ => note(&record, "a", changes),
+            };
+            async move { handled }
+        })
     };
     let processor = start();
     let part = until_part(&site, |part| part.failure.is_some()).await;
@@ -371,26 +331,20 @@ async fn a_failing_handler_is_shown_with_its_error_until_it_succeeds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failure_that_was_stored_without_an_answer_is_removed_after_a_success() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     let is_fixed = Arc::new(AtomicU64::new(0));
-    let (plant, state) = site.process(&IsDead::default());
     let (fixed, record) = (is_fixed.clone(), site.record.clone());
     let network = site.network.part_writes.clone();
-    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
-        .config(config("a"))
-        .start(move |changes| {
-            let handled = match fixed.load(Ordering::SeqCst) {
-                0 => {
-                    set(&network, Network::LosesAnswers);
-                    Err("no such sensor".into())
-                }
-                _ => note(&record, "a", changes),
-            };
-            async move { handled }
-        })
-        .expect("the durations fit");
+    let processor = site.run(config("a"), move |changes| {
+        let handled = match fixed.load(Ordering::SeqCst) {
+            0 => {
+                set(&network, Network::LosesAnswers);
+                Err("no such sensor".into())
+            }
+            _ => note(&record, "a", changes),
+        };
+        async move { handled }
+    });
     site.until_read(1).await;
     sleep(Duration::from_secs(2)).await; // the first position is stored
     site.write(0..3, 1).await;
@@ -404,9 +358,7 @@ async fn a_failure_that_was_stored_without_an_answer_is_removed_after_a_success(
 
 #[tokio::test(start_paused = true)]
 async fn a_feed_that_cannot_be_read_is_shown_until_it_can() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     set(&site.network.feed_reads, Network::Fails);
     let processor = site.join("a", &IsDead::default());
     let part = until_part(&site, |part| part.failure.is_some()).await;

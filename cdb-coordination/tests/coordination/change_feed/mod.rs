@@ -13,10 +13,10 @@ use cdb_client::feed::FeedStart;
 use cdb_client::transport::{
     HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
+use cdb_coordination::Leases;
 use cdb_coordination::change_feed::{
     ChangeFeedState, ChangeProcessorConfig, PartDocument, feed_progress, reset_feed,
 };
-use cdb_coordination::{ChangeProcessor, Leases};
 use cdb_model::{Document as _, Patch};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -37,9 +37,7 @@ fn check_order(site: &Site) {
 
 #[tokio::test(start_paused = true)]
 async fn the_members_share_the_parts_and_keep_the_order() {
-    let Some(site) = Site::open(4).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(4).await);
     let alive = IsDead::default();
     let members = [site.join("a", &alive), site.join("b", &alive)];
     site.until_read(4).await;
@@ -68,9 +66,7 @@ async fn the_members_share_the_parts_and_keep_the_order() {
 #[tokio::test(start_paused = true)]
 async fn the_first_start_decides_where_the_feed_begins_and_the_stored_position_where_it_continues()
 {
-    let Some(site) = Site::open(2).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(2).await);
     site.write(0..10, 1).await;
     let now = ChangeProcessorConfig {
         start: FeedStart::Now,
@@ -92,9 +88,7 @@ async fn the_first_start_decides_where_the_feed_begins_and_the_stored_position_w
 
 #[tokio::test(start_paused = true)]
 async fn a_killed_member_is_replaced_within_ten_seconds() {
-    let Some(site) = Site::open(4).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(4).await);
     let (alive, dead) = (IsDead::default(), IsDead::default());
     let members = [site.join("a", &alive), site.join("b", &dead)];
     site.write(0..40, 1).await;
@@ -114,9 +108,7 @@ async fn a_killed_member_is_replaced_within_ten_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_member_receives_its_share_within_ten_seconds() {
-    let Some(site) = Site::open(4).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(4).await);
     let alive = IsDead::default();
     let first = site.join("a", &alive);
     site.until_read(4).await;
@@ -142,10 +134,7 @@ async fn a_new_member_receives_its_share_within_ten_seconds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_process_without_the_lease_cannot_move_the_position() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
-    let (plant, state) = site.process(&IsDead::default());
+    let site = or_skip!(Site::open(1).await);
     let (record, entered, go) = (
         site.record.clone(),
         Arc::new(Notify::new()),
@@ -153,17 +142,14 @@ async fn a_process_without_the_lease_cannot_move_the_position() {
     );
     let (is_in, may_go) = (entered.clone(), go.clone());
     site.write(0..3, 1).await;
-    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
-        .config(config("a"))
-        .start(move |changes| {
-            let (record, is_in, may_go) = (record.clone(), is_in.clone(), may_go.clone());
-            async move {
-                is_in.notify_one();
-                may_go.notified().await;
-                note(&record, "a", changes)
-            }
-        })
-        .expect("the durations fit");
+    let processor = site.run(config("a"), move |changes| {
+        let (record, is_in, may_go) = (record.clone(), is_in.clone(), may_go.clone());
+        async move {
+            is_in.notify_one();
+            may_go.notified().await;
+            note(&record, "a", changes)
+        }
+    });
     entered.notified().await;
     let part = site.parts().await.remove(0);
     let leases = Leases::<ChangeFeedState, PartDocument>::new(&site.state, "thief");
@@ -177,10 +163,7 @@ async fn a_process_without_the_lease_cannot_move_the_position() {
         part.cursor,
         "the position has moved"
     );
-    stolen
-        .run(Patch::new().set(PartDocument::DIVIDED, false))
-        .await
-        .unwrap();
+    ok!(stolen.run(Patch::new().set(PartDocument::DIVIDED, false)));
     stolen.release().await.unwrap();
     // The changes are handled again.
     go.notify_one();
@@ -192,9 +175,7 @@ async fn a_process_without_the_lease_cannot_move_the_position() {
 
 #[tokio::test(start_paused = true)]
 async fn a_split_loses_and_repeats_nothing() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     let emulator = site.backend.emulator.as_ref().unwrap();
     let database = &*site.backend.database;
     let alive = IsDead::default();
@@ -220,28 +201,20 @@ async fn a_split_loses_and_repeats_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failing_handler_receives_the_same_changes_again() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
-    let (plant, state) = site.process(&IsDead::default());
+    let site = or_skip!(Site::open(1).await);
     let (record, attempts) = (site.record.clone(), Arc::new(AtomicU64::new(0)));
     let counted = attempts.clone();
     site.write(0..3, 1).await;
-    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
-        .config(config("a"))
-        .start(move |changes| {
-            let attempt = counted.fetch_add(1, Ordering::SeqCst);
-            let result = match attempt {
-                0..3 => Err("the alarm is not reachable".into()),
-                _ => note(&record, "a", changes),
-            };
-            async move { result }
-        })
-        .expect("the durations fit");
+    let processor = site.run(config("a"), move |changes| {
+        let attempt = counted.fetch_add(1, Ordering::SeqCst);
+        let result = match attempt {
+            0..3 => Err("the alarm is not reachable".into()),
+            _ => note(&record, "a", changes),
+        };
+        async move { result }
+    });
     site.until_read(1).await;
-    let parts = feed_progress(PROCESSOR, &site.plant, &site.state)
-        .await
-        .unwrap();
+    let parts = ok!(feed_progress(PROCESSOR, &site.plant, &site.state));
     assert!(
         parts[0].reader.as_deref().unwrap().starts_with("a ("),
         "{parts:?}"
@@ -254,25 +227,19 @@ async fn a_failing_handler_receives_the_same_changes_again() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_document_is_an_error_in_its_row() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
-    let (plant, state) = site.process(&IsDead::default());
+    let site = or_skip!(Site::open(1).await);
     site.spoil(0).await;
     site.write(1..3, 1).await;
     let (record, unreadable) = (site.record.clone(), Arc::new(AtomicU64::new(0)));
     let counted = unreadable.clone();
-    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
-        .config(config("a"))
-        .start(move |mut changes| {
-            let before = changes.len();
-            changes.retain(|change| change.row.is_ok());
-            let spoiled = u64::try_from(before - changes.len()).unwrap();
-            counted.fetch_add(spoiled, Ordering::SeqCst);
-            let result = note(&record, "a", changes);
-            async move { result }
-        })
-        .expect("the durations fit");
+    let processor = site.run(config("a"), move |mut changes| {
+        let before = changes.len();
+        changes.retain(|change| change.row.is_ok());
+        let spoiled = u64::try_from(before - changes.len()).unwrap();
+        counted.fetch_add(spoiled, Ordering::SeqCst);
+        let result = note(&record, "a", changes);
+        async move { result }
+    });
     site.handled(1..3, 1).await;
     assert_eq!(unreadable.load(Ordering::SeqCst), 1);
     processor.stop().await;
@@ -280,17 +247,13 @@ async fn an_unreadable_document_is_an_error_in_its_row() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_processor_starts_again() {
-    let Some(site) = Site::open(2).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(2).await);
     let alive = IsDead::default();
     site.write(0..6, 1).await;
     let processor = site.join("a", &alive);
     site.handled(0..6, 1).await;
     site.until_read(2).await;
-    reset_feed(PROCESSOR, &site.state, FeedStart::Beginning)
-        .await
-        .unwrap();
+    ok!(reset_feed(PROCESSOR, &site.state, FeedStart::Beginning));
     while site.recorded().len() < 12 {
         sleep(Duration::from_millis(100)).await;
     }
@@ -302,15 +265,11 @@ async fn a_reset_processor_starts_again() {
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_deletes_the_parts_before_the_last_generation() {
-    let Some(site) = Site::open(4).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(4).await);
     let processor = site.join("a", &IsDead::default());
     for generation in 1..=4 {
         site.until_read(4).await;
-        reset_feed(PROCESSOR, &site.state, FeedStart::Beginning)
-            .await
-            .unwrap();
+        ok!(reset_feed(PROCESSOR, &site.state, FeedStart::Beginning));
         while site.parts().await[0].generation < generation {
             sleep(Duration::from_millis(100)).await;
         }
@@ -337,9 +296,7 @@ impl Transport for LateBatches {
 
 #[tokio::test(start_paused = true)]
 async fn a_reset_counts_although_the_processor_starts_meanwhile_for_the_first_time() {
-    let Some(site) = Site::open(1).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(1).await);
     let late = LateBatches(site.backend.time.clone().unwrap());
     let client = site.backend.builder().transport(late).build().unwrap();
     let state = client.database(&site.backend.database).container("state");
@@ -354,25 +311,19 @@ async fn a_reset_counts_although_the_processor_starts_meanwhile_for_the_first_ti
 
 #[tokio::test(start_paused = true)]
 async fn a_handler_receives_at_most_a_page_of_all_physical_partitions() {
-    let Some(site) = Site::open(4).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(4).await);
     site.write(0..100, 1).await;
-    let (plant, state) = site.process(&IsDead::default());
     let (record, most) = (site.record.clone(), Arc::new(AtomicU64::new(0)));
     let seen = most.clone();
     let config = ChangeProcessorConfig {
         page_size: 10,
         ..config("a")
     };
-    let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state)
-        .config(config)
-        .start(move |changes| {
-            seen.fetch_max(u64::try_from(changes.len()).unwrap(), Ordering::SeqCst);
-            let result = note(&record, "a", changes);
-            async move { result }
-        })
-        .expect("the durations fit");
+    let processor = site.run(config, move |changes| {
+        seen.fetch_max(u64::try_from(changes.len()).unwrap(), Ordering::SeqCst);
+        let result = note(&record, "a", changes);
+        async move { result }
+    });
     site.handled(0..100, 1).await;
     assert_eq!(most.load(Ordering::SeqCst), 10);
     assert_eq!(site.recorded().len(), 100);
@@ -381,9 +332,7 @@ async fn a_handler_receives_at_most_a_page_of_all_physical_partitions() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replaced_process_leaves_its_parts_and_rests() {
-    let Some(site) = Site::open(2).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(2).await);
     let alive = IsDead::default();
     let replaced = site.join("a", &alive);
     site.until_read(2).await;
@@ -403,9 +352,7 @@ async fn a_replaced_process_leaves_its_parts_and_rests() {
 
 #[tokio::test(start_paused = true)]
 async fn progress_is_the_age_of_the_oldest_change_that_is_not_handled() {
-    let Some(site) = Site::open(2).await else {
-        return;
-    };
+    let site = or_skip!(Site::open(2).await);
     let of = async || {
         feed_progress(PROCESSOR, &site.plant, &site.state)
             .await

@@ -181,6 +181,17 @@ impl Site {
         self.join_with(config(member), is_dead)
     }
 
+    /// Starts a member with this handler, in a process of its own.
+    pub(crate) fn run<F, Fut>(&self, config: ChangeProcessorConfig, handler: F) -> ChangeProcessor
+    where
+        F: Fn(Vec<FeedRow<Plant>>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), ChangeHandlerError>> + Send + 'static,
+    {
+        let (plant, state) = self.process(&IsDead::default());
+        let processor = ChangeProcessor::builder(PROCESSOR, &plant, &state).config(config);
+        processor.start(handler).expect("the durations fit")
+    }
+
     pub(crate) fn join_with(
         &self,
         config: ChangeProcessorConfig,

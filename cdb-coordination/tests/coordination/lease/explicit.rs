@@ -111,10 +111,7 @@ async fn an_expired_lease_that_was_not_taken_still_fences_and_can_be_renewed() {
 #[tokio::test(start_paused = true)]
 async fn a_broken_lease_stays_broken_for_its_holder() {
     let (account, shop, order) = with_order().await;
-    let mut guard = leases(&shop, "hanging")
-        .acquire(&order.key())
-        .await
-        .unwrap();
+    let mut guard = ok!(leases(&shop, "hanging").acquire(&order.key()));
     let operator = leases(&account.shop().await, "operator");
     let broken = operator.break_lease(&order.key()).await.unwrap().unwrap();
     assert_eq!(broken.holder(), Some("hanging"));

@@ -21,10 +21,7 @@ async fn every_write_of_the_holder_renews_the_lease() {
     let (order, mut guard) = held(&account).await;
     let shop = account.shop().await;
     let first = stored(&shop, &order).await.lease.until();
-    guard
-        .run(Patch::new().incr(Order::PARCELS, 1))
-        .await
-        .unwrap();
+    ok!(guard.run(Patch::new().incr(Order::PARCELS, 1)));
     let parcels = guard.refresh().await.unwrap().parcels;
     let more = Order {
         parcels: parcels + 1,
@@ -87,10 +84,7 @@ async fn a_change_by_a_writer_without_a_lease_is_not_a_lost_lease() {
         .when(Order::STATE.eq("open"));
     let refused = guard.run(open).await.unwrap_err();
     assert!(matches!(refused, LeaseError::Changed { .. }), "{refused}");
-    guard
-        .run(Patch::new().set(Order::PARCELS, 1))
-        .await
-        .unwrap();
+    ok!(guard.run(Patch::new().set(Order::PARCELS, 1)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,10 +118,7 @@ async fn a_deletion_never_undoes_a_change_that_was_not_read() {
     let shop = account.shop().await;
     let foreign = Patch::new().set(Order::STATE, "cancelled");
     shop.run(foreign.at(&order.key())).await.unwrap();
-    guard
-        .run(Patch::new().set(Order::PARCELS, 1))
-        .await
-        .unwrap();
+    ok!(guard.run(Patch::new().set(Order::PARCELS, 1)));
     let refused = guard.release_with(order.key().delete()).await.unwrap_err();
     assert!(matches!(refused, LeaseError::Unread { .. }), "{refused}");
     assert_eq!(stored(&shop, &order).await.state, "cancelled");
@@ -137,10 +128,7 @@ async fn a_deletion_never_undoes_a_change_that_was_not_read() {
 async fn a_replacement_never_undoes_a_patch_that_was_not_read() {
     let account = Account::new().await;
     let (order, mut guard) = held(&account).await;
-    guard
-        .run(Patch::new().set(Order::PARCELS, 1))
-        .await
-        .unwrap();
+    ok!(guard.run(Patch::new().set(Order::PARCELS, 1)));
     let refused = guard.run(order.replace()).await.unwrap_err();
     assert!(matches!(refused, LeaseError::Unread { .. }), "{refused}");
     guard.refresh().await.unwrap();

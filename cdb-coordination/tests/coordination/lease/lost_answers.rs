@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cdb_client::ContainerClient;
 use cdb_coordination::store::StoreError;
-use cdb_coordination::{LeaseError, Store};
+use cdb_coordination::{LeaseError, Repository};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_model::{Batch, Document, Patch, Query};
 use futures::future::join_all;
@@ -50,9 +50,7 @@ async fn surely<T, F: Future<Output = Result<T, LeaseError>>>(mut act: impl FnMu
 
 #[tokio::test(start_paused = true)]
 async fn every_write_under_a_lease_takes_place_exactly_once() {
-    let Some((account, shop)) = failing().await else {
-        return;
-    };
+    let (account, shop) = or_skip!(failing().await);
     let order = order("ann", 1);
     let (leases, key) = (leases(&shop, "holder"), order.key());
     let mut guard = surely(|| leases.acquire(&key)).await;
@@ -94,9 +92,7 @@ async fn every_write_under_a_lease_takes_place_exactly_once() {
 
 #[tokio::test(start_paused = true)]
 async fn of_many_concurrent_leases_of_one_document_one_succeeds() {
-    let Some((_account, shop)) = failing().await else {
-        return;
-    };
+    let (_account, shop) = or_skip!(failing().await);
     let leases = leases(&shop, "worker");
     for number in 0..10 {
         let key = order("ann", number).key();
@@ -108,9 +104,7 @@ async fn of_many_concurrent_leases_of_one_document_one_succeeds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_document_that_several_processes_want_is_leased_once() {
-    let Some((_account, shop)) = failing().await else {
-        return;
-    };
+    let (_account, shop) = or_skip!(failing().await);
     let takers: Vec<_> = (0..4)
         .map(|n| leases(&shop, &format!("taker {n}")))
         .collect();
@@ -144,10 +138,7 @@ fn lose_answer_and_refuse_reads(emulator: &Emulator, kind: OperationKind) {
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_ambiguous_when_the_document_cannot_be_read() {
     let (account, shop) = Account::with_shop().await;
-    let Some(emulator) = account.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(account.emulator(), "needs the emulator");
     let (first, second) = (order("ann", 1), order("ann", 2));
     shop.run(first.create()).await.unwrap();
     let ambiguous = |error: LeaseError| {
@@ -168,7 +159,7 @@ async fn a_lost_answer_is_ambiguous_when_the_document_cannot_be_read() {
     emulator.clear_faults();
     assert_eq!(stored(&shop, &first).await.parcels, 1);
 
-    let orders = Store::<Shop, Order>::new(&shop);
+    let orders = Repository::<Shop, Order>::new(&shop);
     lose_answer_and_refuse_reads(emulator, OperationKind::Create);
     let refused = orders.run(second.create()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Undecided { .. }), "{refused}");
@@ -180,10 +171,7 @@ async fn a_lost_answer_is_ambiguous_when_the_document_cannot_be_read() {
 async fn a_guard_keeps_its_lease_after_a_write_with_an_unknown_outcome() {
     for number in 0..5 {
         let (account, shop, order) = with_order().await;
-        let Some(emulator) = account.emulator() else {
-            println!("skipped: needs the emulator");
-            return;
-        };
+        let emulator = or_skip!(account.emulator(), "needs the emulator");
         let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
         let parcel = || Patch::new().incr(Order::PARCELS, 1);
         // The patch takes effect, and the caller stops waiting before it is known.
@@ -217,10 +205,7 @@ async fn a_guard_keeps_its_lease_after_a_write_with_an_unknown_outcome() {
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_does_not_hide_a_change_by_a_writer_without_a_lease() {
     let (account, shop, order) = with_order().await;
-    let Some(emulator) = account.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(account.emulator(), "needs the emulator");
     let mut guard = leases(&shop, "holder").acquire(&order.key()).await.unwrap();
     emulator.inject(Fault::once(Effect::DropAnswer).on(OperationKind::Patch));
     emulator.inject(Fault::always(Effect::error(503, 0)).on(OperationKind::Read));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cdb_coordination::Store;
+use cdb_coordination::Repository;
 use cdb_coordination::store::{Criteria, StoreError};
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Container, Document, Timestamp};
@@ -12,8 +12,8 @@ use crate::lease::account::{Account, Order, Shop, order};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-async fn orders(account: &Account) -> Store<Shop, Order> {
-    Store::new(&account.shop().await)
+async fn orders(account: &Account) -> Repository<Shop, Order> {
+    Repository::new(&account.shop().await)
 }
 
 #[tokio::test(start_paused = true)]
@@ -41,10 +41,7 @@ async fn a_write_is_refused_after_another_writer_was_faster() {
 async fn a_lost_answer_is_resolved_by_reading() {
     let account = Account::new().await;
     let orders = orders(&account).await;
-    let Some(emulator) = account.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(account.emulator(), "needs the emulator");
     for effect in [
         Effect::DropAnswer,
         Effect::DropRequest,
@@ -71,10 +68,7 @@ async fn a_lost_answer_is_resolved_by_reading() {
 async fn equal_content_of_another_writer_does_not_count_as_a_success() {
     let account = Account::new().await;
     let (ours, theirs) = (orders(&account).await, orders(&account).await);
-    let Some(emulator) = account.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(account.emulator(), "needs the emulator");
     let new = order("ann", 1);
     // Our request is lost, and the other writer is faster than the read after it.
     let late = |kind| {
@@ -199,12 +193,9 @@ enum Invoices {
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_resolved_for_a_document_with_write_times() {
     let (account, shop) = Account::with_shop().await;
-    let Some(emulator) = account.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(account.emulator(), "needs the emulator");
     shop.run(order("ann", 1).create()).await.unwrap();
-    let invoices = Store::<Invoices, Invoice>::new(&account.container());
+    let invoices = Repository::<Invoices, Invoice>::new(&account.container());
     let invoice = Invoice {
         customer: "ann".to_owned(),
         paid: false,

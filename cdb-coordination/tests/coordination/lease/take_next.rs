@@ -169,10 +169,7 @@ async fn competitors_share_the_documents_without_overlap() {
 #[tokio::test(start_paused = true)]
 async fn a_partition_that_splits_hides_no_document() {
     let account = account_with(120).await;
-    let Some(emulator) = account.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(account.emulator(), "needs the emulator");
     let mut takers = Vec::new();
     for taker in 0..6 {
         let shop = account.shop().await;
@@ -275,10 +272,7 @@ impl Transport for Slow {
 #[tokio::test(start_paused = true)]
 async fn a_call_with_slow_requests_and_refused_leases_ends_within_a_deadline() {
     let account = account_with(80).await;
-    let Some(emulator) = account.emulator() else {
-        println!("skipped: needs the emulator");
-        return;
-    };
+    let emulator = or_skip!(account.emulator(), "needs the emulator");
     let is_slow = Arc::new(AtomicBool::new(false));
     let shop = account.shop_through(|time| Slow(time.unwrap(), is_slow.clone()));
     let leases = leases(&shop.await, "worker");

@@ -40,8 +40,7 @@ async fn a_message_is_received_by_the_handler_that_its_sender_has_named() {
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
     let dead = messaging.dead_letters();
-    let letters = dead.list(Timestamp::default(), 10).await;
-    let letters = letters.expect("a list");
+    let letters = ok!(dead.list(Timestamp::default(), 10));
     let [letter] = &letters[..] else {
         panic!("{letters:?}");
     };

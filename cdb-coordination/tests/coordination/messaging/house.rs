@@ -47,8 +47,7 @@ impl TestEnv {
     pub(crate) async fn start(physical: u32) -> Self {
         let backend = Backend::start(physical, Some(SimulatedTime::new())).await;
         let database = backend.database();
-        let house = database.bootstrap("house", Bootstrap::CreateIfMissing);
-        let house = house.await.expect("a container");
+        let house = ok!(database.bootstrap("house", Bootstrap::CreateIfMissing));
         Self { backend, house }
     }
 

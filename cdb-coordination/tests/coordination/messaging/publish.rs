@@ -86,11 +86,7 @@ async fn a_receiver_without_a_handler_gets_a_dead_letter_and_the_others_their_co
     assert_eq!(publish(&messaging, 2).await, 2);
     messaging.until_idle().await.expect("a query");
     assert_eq!(env.noted().await, [("bob".to_owned(), 2)].into());
-    let letters = messaging
-        .dead_letters()
-        .list(Timestamp::default(), 10)
-        .await;
-    let letters = letters.expect("a list");
+    let letters = ok!(messaging.dead_letters().list(Timestamp::default(), 10));
     assert!(
         letters[0].reason.contains("handler `absent`"),
         "{letters:?}"
@@ -200,11 +196,7 @@ async fn a_document_that_is_never_created_ends_in_a_dead_letter() {
     while messaging.dead_letters().count().await.expect("a count") == 0 {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    let letters = messaging
-        .dead_letters()
-        .list(Timestamp::default(), 10)
-        .await;
-    let letters = letters.expect("a list");
+    let letters = ok!(messaging.dead_letters().list(Timestamp::default(), 10));
     let reason = &letters[0].reason;
     assert!(reason.contains("`bob:noted:1` does not exist"), "{reason}");
     messaging.stop().await;
@@ -213,9 +205,7 @@ async fn a_document_that_is_never_created_ends_in_a_dead_letter() {
 #[tokio::test(start_paused = true)]
 async fn no_attempt_counts_while_the_document_cannot_be_read() {
     let env = TestEnv::start(1).await;
-    let Some(emulator) = env.backend.emulator.as_ref() else {
-        return;
-    };
+    let emulator = or_skip!(env.backend.emulator.as_ref());
     let retry = RetryPolicy::default().with_max_attempts(1);
     let config = cdb_coordination::messaging::MessagingConfig::default().with_retry(retry);
     let messaging = env.messaging().config(config).on_document(correct).start();

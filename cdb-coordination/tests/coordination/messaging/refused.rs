@@ -186,12 +186,9 @@ impl Transport for LosesBatch {
 #[tokio::test(start_paused = true)]
 async fn a_dead_letter_that_is_discarded_while_an_answer_is_lost_is_not_reported_as_redriven() {
     let env = TestEnv::start(1).await;
-    let Some(time) = env.backend.time.clone() else {
-        return;
-    };
+    let time = or_skip!(env.backend.time.clone());
     let letters = refused_note(&env).await;
-    let listed = letters.list(Timestamp::default(), 10).await;
-    let letter = listed.expect("a list").remove(0);
+    let letter = ok!(letters.list(Timestamp::default(), 10)).remove(0);
     let client = env.backend.builder().transport(LosesBatch {
         network: time,
         has_lost: AtomicBool::new(false),
@@ -218,12 +215,9 @@ async fn a_discard_with_a_lost_answer_is_not_reported_as_that_of_another() {
         Effect::StatusAfterEffect { status: 503 },
     ] {
         let env = TestEnv::start(1).await;
-        let Some(emulator) = &env.backend.emulator else {
-            return;
-        };
+        let emulator = or_skip!(&env.backend.emulator);
         let letters = refused_note(&env).await;
-        let listed = letters.list(Timestamp::default(), 10).await;
-        let letter = listed.expect("a list").remove(0);
+        let letter = ok!(letters.list(Timestamp::default(), 10)).remove(0);
         emulator.inject(Fault::once(effect.clone()).on(OperationKind::Delete));
         let discarded = letters.discard(&letter).await;
         let is_undecided = matches!(discarded, Err(OutboxError::Undecided));
@@ -236,12 +230,9 @@ async fn a_discard_with_a_lost_answer_is_not_reported_as_that_of_another() {
 async fn a_redrive_with_a_lost_answer_is_recognised_by_its_message() {
     for effect in [Effect::DropAnswer, Effect::DropRequest] {
         let env = TestEnv::start(1).await;
-        let Some(emulator) = &env.backend.emulator else {
-            return;
-        };
+        let emulator = or_skip!(&env.backend.emulator);
         let letters = refused_note(&env).await;
-        let listed = letters.list(Timestamp::default(), 10).await;
-        let letter = listed.expect("a list").remove(0);
+        let letter = ok!(letters.list(Timestamp::default(), 10)).remove(0);
         emulator.inject(Fault::once(effect).on(OperationKind::Batch));
         letters.redrive(&letter).await.expect("it is redriven");
         assert_eq!(letters.count().await.expect("a query"), 0);

@@ -100,9 +100,7 @@ async fn send_all(messaging: &Messaging<House>, places: &[String], number: u32) 
 
 #[tokio::test(start_paused = true)]
 async fn a_silent_partition_delays_no_message_to_the_others() {
-    let Some(fixture) = Fixture::start().await else {
-        return;
-    };
+    let fixture = or_skip!(Fixture::start().await);
     let messaging = fixture.messaging(Duration::ZERO);
     let all = [&*fixture.sick, &*fixture.sound].concat();
     send_all(&messaging, &all, 0).await;
@@ -122,9 +120,7 @@ async fn a_silent_partition_delays_no_message_to_the_others() {
 
 #[tokio::test(start_paused = true)]
 async fn receipts_in_a_silent_partition_hold_no_permit() {
-    let Some(fixture) = Fixture::start().await else {
-        return;
-    };
+    let fixture = or_skip!(Fixture::start().await);
     let messaging = fixture.messaging(SECOND);
     send_all(&messaging, &fixture.sick, 1).await;
     // Its handlers run.
@@ -180,9 +176,7 @@ async fn received_slowly(
 async fn a_partition_whose_queries_take_long_receives_its_messages() {
     for ms in [500, 900, 1_500, 3_000, 5_000] {
         let delay = Duration::from_millis(ms);
-        let Some((first, later)) = received_slowly(is_query, delay).await else {
-            return;
-        };
+        let (first, later) = or_skip!(received_slowly(is_query, delay).await);
         println!("queries take {delay:?}: received after {first:?}, later ones after {later:?}");
         assert!(first <= RECEIVED + delay * 4, "{delay:?}: {first:?}");
         // The search under way, the next one, and the query of the partition.
@@ -194,9 +188,7 @@ async fn a_partition_whose_queries_take_long_receives_its_messages() {
 async fn a_partition_whose_requests_take_long_receives_its_messages() {
     for ms in [500, 900, 1_500, 3_000, 5_000] {
         let delay = Duration::from_millis(ms);
-        let Some((first, later)) = received_slowly(|_| true, delay).await else {
-            return;
-        };
+        let (first, later) = or_skip!(received_slowly(|_| true, delay).await);
         println!("requests take {delay:?}: received after {first:?}, later ones after {later:?}");
         assert!(first <= RECEIVED + delay * 10, "{delay:?}: {first:?}");
         assert!(later <= RECEIVED + delay * 10, "{delay:?}: {later:?}");

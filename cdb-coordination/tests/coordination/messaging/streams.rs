@@ -77,8 +77,7 @@ impl TestEnv {
     async fn new() -> Self {
         let backend = Backend::start(1, Some(SimulatedTime::new())).await;
         let database = backend.database();
-        let house = database.bootstrap("house", Bootstrap::CreateIfMissing);
-        let house = house.await.expect("a container");
+        let house = ok!(database.bootstrap("house", Bootstrap::CreateIfMissing));
         let hotel = database.bootstrap("hotel", Bootstrap::CreateIfMissing);
         let hotel = hotel.await.expect("another container");
         Self {
@@ -210,9 +209,7 @@ async fn first_dead_letter(messaging: &Messaging<House>) -> DeadLetter {
 async fn two_processes_keep_the_order_of_every_stream_while_requests_fail() {
     const NOTES: u64 = 12;
     let env = TestEnv::new().await;
-    let Some(emulator) = &env.backend.emulator else {
-        return;
-    };
+    let emulator = or_skip!(&env.backend.emulator);
     let (first, second) = (
         env.messaging().start().expect("the durations fit"),
         env.messaging().start().expect("the durations fit"),
@@ -465,9 +462,7 @@ async fn a_message_that_is_too_large_is_refused_unsent() {
 #[tokio::test(start_paused = true)]
 async fn a_message_takes_eight_requests_from_its_commit_to_its_deletion() {
     let env = TestEnv::new().await;
-    let Some(emulator) = &env.backend.emulator else {
-        return;
-    };
+    let emulator = or_skip!(&env.backend.emulator);
     let notes = Arc::new(AtomicU32::new(0));
     let count = notes.clone();
     let never = config()

@@ -158,8 +158,8 @@ fn a_message_set_aside_holds_its_stream_until_an_operator_decides() {
     streams.learn(message("s", 1), true);
     streams.learn(message("s", 2), false);
     take(&mut streams);
-    let aside = Verdict::SetAside { now: at(9) };
-    assert_eq!(fail(&mut streams, 1, aside), Some(Change::SetAside));
+    let aside = Verdict::Dead { now: at(9) };
+    assert_eq!(fail(&mut streams, 1, aside), Some(Change::Dead));
     assert_eq!(take(&mut streams), None);
     assert_eq!(streams.stuck(), [key("s")]);
     streams.learn(message("s", 1), false);
@@ -172,7 +172,7 @@ fn a_message_set_aside_holds_its_stream_until_an_operator_decides() {
     redriven.waiting_since = Some(at(10));
     streams.learn(redriven, false);
     assert_eq!(take(&mut streams), Some(1), "redriven");
-    assert_eq!(fail(&mut streams, 1, aside), Some(Change::SetAside));
+    assert_eq!(fail(&mut streams, 1, aside), Some(Change::Dead));
     assert_eq!(streams.learn_done(&key("s"), 1), Progress::News);
     assert_eq!(take(&mut streams), Some(2), "discarded");
 }
@@ -433,7 +433,7 @@ fn only_messages_that_cannot_be_claimed_leave_the_memory() {
         let failed = streams.failed(place, "no".to_owned(), |_| verdict);
         (taken.key, failed.expect("the claim is held").1)
     };
-    let aside = fail(Verdict::SetAside { now: at(9) });
+    let aside = fail(Verdict::Dead { now: at(9) });
     let late = fail(Verdict::Retry { due_at: at(5000) });
     streams.shed(at(2000), None);
     assert_eq!(streams.held(Lane::Inbox), 7, "failures are not stored");

@@ -63,7 +63,7 @@ async fn delete_ended(
     let mut result = DeleteInstanceResult::default();
     // Children first: while the parent exists, an interrupted deletion can be found and repeated.
     for found in instances.iter().rev() {
-        let removal = Removal::of_instance(services, found, State::NotRunning);
+        let mut removal = Removal::of_instance(services, found, State::NotRunning);
         let removed = removal.run().await?;
         if removed.is_kept {
             // It was rewound since the check.

@@ -249,7 +249,7 @@ impl<'a> Deletion<'a> {
     /// Runs a removal, and counts what it has removed.
     async fn run(&mut self, mut removal: Removal<'_>, is_running: bool) -> Result<Removed> {
         let now = self.services.store.now();
-        let removed = removal.remove().await?;
+        let removed = removal.run().await?;
         add(&mut self.deleted, &removed.counts);
         self.may_begin |= is_running && removal.may_begin(now);
         Ok(removed)

@@ -111,7 +111,7 @@ pub(crate) async fn prune_slice(
         let old: Vec<u64> = executions.into_iter().filter(|id| *id < current).collect();
         pruned += old.len() as u64;
         let found = Incarnation::of(&stored.document);
-        let removal = Removal::of_executions(container, &found, old);
+        let mut removal = Removal::of_executions(container, &found, old);
         removal.run().await?;
     }
     Ok(pruned)

@@ -26,15 +26,20 @@ const MAX_ROUNDS: u32 = 10;
 /// A removal, with the documents removed so far.
 pub(super) struct Removal<'a> {
     container: &'a ContainerClient<Durable>,
-    /// Delivers the messages of the instance; `None` if the instance stays.
-    services: Option<&'a Services>,
     instance_id: &'a str,
-    /// The executions to remove; `None` for the whole partition.
-    executions: Option<BTreeSet<u64>>,
+    scope: Scope<'a>,
     condition: Condition<'a>,
     gone: Vec<Row>,
     /// Sent to be deleted, with an unknown outcome.
     unconfirmed: Vec<Row>,
+}
+
+/// The documents that a removal deletes.
+enum Scope<'a> {
+    /// The partition of the instance, after its messages to others are delivered.
+    Partition(&'a Services),
+    /// Replaced executions. The instance stays.
+    Executions(BTreeSet<u64>),
 }
 
 /// What a removal has done.
@@ -53,15 +58,9 @@ impl<'a> Removal<'a> {
         instance: &'a Incarnation,
         state: State,
     ) -> Self {
-        Self {
-            container: services.container(),
-            services: Some(services),
-            instance_id: &instance.instance_id,
-            executions: None,
-            condition: Condition::Is(instance, state),
-            gone: Vec::new(),
-            unconfirmed: Vec::new(),
-        }
+        let (scope, condition) = (Scope::Partition(services), Condition::Is(instance, state));
+        let container = services.container();
+        Self::new(container, &instance.instance_id, scope, condition)
     }
 
     /// Prepares the removal of an instance that has not begun, and that this parent starts, or that is
@@ -71,15 +70,9 @@ impl<'a> Removal<'a> {
         instance_id: &'a str,
         parent: Option<&'a Incarnation>,
     ) -> Self {
-        Self {
-            container: services.container(),
-            services: Some(services),
-            instance_id,
-            executions: None,
-            condition: Condition::HasNotBegun { parent },
-            gone: Vec::new(),
-            unconfirmed: Vec::new(),
-        }
+        let condition = Condition::HasNotBegun { parent };
+        let scope = Scope::Partition(services);
+        Self::new(services.container(), instance_id, scope, condition)
     }
 
     /// Prepares the removal of replaced executions: their history first, so that the next call finds
@@ -91,12 +84,22 @@ impl<'a> Removal<'a> {
     ) -> Self {
         let executions: BTreeSet<u64> = execution_ids.into_iter().collect();
         let last = executions.last().copied().unwrap_or_default();
+        let condition = Condition::Is(instance, State::Beyond(last));
+        let scope = Scope::Executions(executions);
+        Self::new(container, &instance.instance_id, scope, condition)
+    }
+
+    fn new(
+        container: &'a ContainerClient<Durable>,
+        instance_id: &'a str,
+        scope: Scope<'a>,
+        condition: Condition<'a>,
+    ) -> Self {
         Self {
             container,
-            services: None,
-            instance_id: &instance.instance_id,
-            executions: Some(executions),
-            condition: Condition::Is(instance, State::Beyond(last)),
+            instance_id,
+            scope,
+            condition,
             gone: Vec::new(),
             unconfirmed: Vec::new(),
         }
@@ -106,15 +109,6 @@ impl<'a> Removal<'a> {
     /// any others, because their receivers wait for them.
     pub(super) fn through(self, container: &'a ContainerClient<Durable>) -> Self {
         Self { container, ..self }
-    }
-
-    /// Removes the documents under the condition.
-    ///
-    /// # Errors
-    /// Fails when a message is not delivered, the documents keep changing, or the service does not
-    /// answer.
-    pub(super) async fn run(mut self) -> Result<Removed> {
-        self.remove().await
     }
 
     /// Returns whether a process may be about to begin removed work: it had locked an activity, or
@@ -128,16 +122,20 @@ impl<'a> Removal<'a> {
         })
     }
 
-    /// Removes the documents, as [`run`](Self::run).
-    pub(super) async fn remove(&mut self) -> Result<Removed> {
+    /// Removes the documents under the condition.
+    ///
+    /// # Errors
+    /// Fails when a message is not delivered, the documents keep changing, or the service does not
+    /// answer.
+    pub(super) async fn run(&mut self) -> Result<Removed> {
         for round in 0..MAX_ROUNDS {
             let rows = self.read(round).await?;
             let open = std::mem::take(&mut self.unconfirmed);
             let is_gone = |row: &Row| rows.iter().all(|left| left.location.id != row.location.id);
             self.gone.extend(open.into_iter().filter(is_gone));
-            let verdict = match &self.executions {
-                None => self.condition.of_partition(self.container, &rows).await?,
-                Some(_) => self.condition.of_stored(self.container).await?,
+            let verdict = match self.scope {
+                Scope::Partition(_) => self.condition.of_partition(self.container, &rows).await?,
+                Scope::Executions(_) => self.condition.of_stored(self.container).await?,
             };
             if verdict != Verdict::Holds {
                 return Ok(Removed {
@@ -145,7 +143,7 @@ impl<'a> Removal<'a> {
                     is_kept: verdict == Verdict::Fails,
                 });
             }
-            if let Some(services) = self.services {
+            if let Scope::Partition(services) = self.scope {
                 let intents = rows.iter().filter_map(Row::intent);
                 delivery::deliver_before_deletion(services, intents).await?;
             }
@@ -178,9 +176,9 @@ impl<'a> Removal<'a> {
             0 => self.container.clone(),
             _ => self.container.latest_committed(),
         };
-        let wanted = match &self.executions {
-            None => !Filter::of_type::<Chunk>(),
-            Some(ids) => {
+        let wanted = match &self.scope {
+            Scope::Partition(_) => !Filter::of_type::<Chunk>(),
+            Scope::Executions(ids) => {
                 let ids = || ids.iter().copied();
                 HistorySegment::EXECUTION_ID.is_in(ids()).within()
                     | Execution::EXECUTION_ID.is_in(ids()).within()
@@ -197,11 +195,12 @@ impl<'a> Removal<'a> {
     }
 
     async fn delete(&mut self, mut rows: Vec<Row>) -> Result<()> {
-        if self.executions.is_none() {
-            self.prepare_partition(&mut rows).await?;
-        } else {
-            let documents = rows.iter().filter_map(|row| row.document.as_ref());
-            chunks::delete_of(self.container, documents).await?;
+        match self.scope {
+            Scope::Partition(_) => self.prepare_partition(&mut rows).await?,
+            Scope::Executions(_) => {
+                let documents = rows.iter().filter_map(|row| row.document.as_ref());
+                chunks::delete_of(self.container, documents).await?;
+            }
         }
         for chunk in rows.chunks(MAX_BATCH_OPERATIONS) {
             let mut batch = Batch::<Durable>::new(self.instance_id);

@@ -41,7 +41,7 @@ const LOCKS: u32 = 3;
 
 /// The instances that a pause or a resumption concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum TreeScope {
     /// The instance alone. Its sub-orchestrations go on, and their ends wait for it.
     Alone,
     /// The instance, the sub-orchestrations that it waits for, and theirs.
@@ -52,7 +52,7 @@ pub enum Extent {
 pub(crate) async fn pause(
     services: &Services,
     root: &str,
-    extent: Extent,
+    extent: TreeScope,
     by: &str,
 ) -> Result<Vec<String>> {
     let top = running(services, root).await?;
@@ -77,7 +77,7 @@ pub(crate) async fn pause(
         if one.is_new {
             paused.push(id.clone());
         }
-        if extent == Extent::Tree {
+        if extent == TreeScope::Tree {
             let children = children(services, &instance).await?.into_iter();
             // Children may wait for each other.
             let new = children.filter(|child| seen.insert(child.instance_id.clone()));
@@ -91,7 +91,11 @@ pub(crate) async fn pause(
 }
 
 /// Resumes instances. Returns those that were paused, or had something held back.
-pub(crate) async fn resume(services: &Services, root: &str, extent: Extent) -> Result<Vec<String>> {
+pub(crate) async fn resume(
+    services: &Services,
+    root: &str,
+    extent: TreeScope,
+) -> Result<Vec<String>> {
     let Some(top) = read(services, root).await? else {
         // One that is started and not paused has nothing to resume.
         return running(services, root).await.map(|_| Vec::new());
@@ -99,7 +103,7 @@ pub(crate) async fn resume(services: &Services, root: &str, extent: Extent) -> R
     let mut found = vec![top.incarnation];
     let mut seen = HashSet::from([root.to_owned()]);
     let mut next = 0;
-    while extent == Extent::Tree && next < found.len() {
+    while extent == TreeScope::Tree && next < found.len() {
         let children = children(services, &found[next]).await?.into_iter();
         found.extend(children.filter(|child| seen.insert(child.instance_id.clone())));
         next += 1;

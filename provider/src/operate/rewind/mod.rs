@@ -35,7 +35,7 @@ use values::Keys;
 /// A new course of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Rewound {
+pub struct RewindResult {
     /// The instance.
     pub instance: String,
     /// The execution that takes the new course.
@@ -54,7 +54,7 @@ pub struct Rewound {
     /// The names of events that must be raised again, because they arrived after the kept history.
     pub raise_again: Vec<String>,
     /// The failed children that are rewound too.
-    pub children: Vec<Rewound>,
+    pub children: Vec<RewindResult>,
 }
 
 /// The place at which an instance is forked.
@@ -73,7 +73,7 @@ pub(crate) async fn rewind(
     services: &Services,
     instance_id: &str,
     by: Option<&str>,
-) -> Result<Rewound> {
+) -> Result<RewindResult> {
     rewind_below(services, instance_id, by, None).await
 }
 
@@ -83,7 +83,7 @@ async fn rewind_below(
     instance_id: &str,
     by: Option<&str>,
     above: Option<&Above<'_>>,
-) -> Result<Rewound> {
+) -> Result<RewindResult> {
     let instance = instances::existing(services.container(), instance_id).await?;
     check_failed(&instance)?;
     match (above, &instance.parent_instance_id) {
@@ -125,7 +125,7 @@ async fn rewind_below(
         let child = rewind_below(services, &child.instance, by, Some(&this));
         children.push(Box::pin(child).await?);
     }
-    let rewound = Rewound {
+    let rewound = RewindResult {
         children,
         ..described(&course, target)
     };
@@ -226,7 +226,7 @@ pub(crate) async fn fork(
     instance_id: &str,
     at: Fork<'_>,
     by: Option<&str>,
-) -> Result<Rewound> {
+) -> Result<RewindResult> {
     let container = services.container();
     admission::check_instance_id(at.new_instance)?;
     let instance = instances::existing(container, instance_id).await?;
@@ -333,7 +333,7 @@ fn exists(id: &str) -> Error {
     Error::Refused(format!("instance `{id}` exists; choose another id"))
 }
 
-fn described(course: &Course, target: Target<'_>) -> Rewound {
+fn described(course: &Course, target: Target<'_>) -> RewindResult {
     let activities = course.activities.iter();
     let activities = activities.filter_map(|activity| match activity {
         WorkItem::ActivityExecute { name, id, .. } => Some(format!("{name} #{id}")),
@@ -343,7 +343,7 @@ fn described(course: &Course, target: Target<'_>) -> Rewound {
         WorkItem::QueueMessage { name, .. } | WorkItem::ExternalRaised { name, .. } => Some(name),
         _ => None,
     });
-    Rewound {
+    RewindResult {
         instance: target.instance.to_owned(),
         execution: target.execution,
         kept: course.kept.len(),

@@ -28,7 +28,7 @@ pub(super) struct Found<K> {
 
 impl<W: Work> Queue<W> {
     /// Registers a fetch.
-    pub(super) fn register(&mut self, request: FetchRequest<W::Capability>) -> WaiterId {
+    pub(crate) fn register(&mut self, request: FetchRequest<W::Capability>) -> WaiterId {
         let dispatchers = &mut self.dispatchers;
         dispatchers.note_kind(&request.capability);
         if request.caller.is_runtime() {
@@ -49,7 +49,7 @@ impl<W: Work> Queue<W> {
     }
 
     /// Ends a fetch, and wakes another one for its item.
-    pub(super) fn leave(&mut self, id: WaiterId, now: Instant) {
+    pub(crate) fn leave(&mut self, id: WaiterId, now: Instant) {
         self.dispatchers.waiting.remove(&id);
         self.wake(now);
         // The next timer and the next poll need a waiting dispatcher.
@@ -57,7 +57,7 @@ impl<W: Work> Queue<W> {
     }
 
     /// Returns the next step of a fetch.
-    pub(super) fn next(&mut self, id: WaiterId, now: Instant) -> Next<W> {
+    pub(crate) fn next(&mut self, id: WaiterId, now: Instant) -> Next<W> {
         let timer = self.tick(now);
         if std::mem::take(&mut self.dispatchers.has_new_kind) && self.limiter.has_rules() {
             self.rank_all(now);
@@ -314,7 +314,7 @@ impl<W: Work> Queue<W> {
 
     /// Notes the end of a dispatcher's own poll. The dispatcher waits for running attempts for
     /// items that it has found.
-    pub(super) fn end_own_poll(&mut self, id: WaiterId, found: &[W::Key], now: Instant) {
+    pub(crate) fn end_own_poll(&mut self, id: WaiterId, found: &[W::Key], now: Instant) {
         self.pace.polled(!found.is_empty(), now);
         let undecided = found.iter().filter_map(|key| {
             let slot = self.slots.get(key)?;
@@ -388,7 +388,7 @@ impl<W: Work> Queue<W> {
     }
 
     /// Returns the handle that wakes a fetch.
-    pub(super) fn notify(&self, id: WaiterId) -> Arc<Notify> {
+    pub(crate) fn notify(&self, id: WaiterId) -> Arc<Notify> {
         let waiter = self.dispatchers.waiting.get(&id);
         waiter.map_or_else(Arc::default, |waiter| waiter.notify.clone())
     }

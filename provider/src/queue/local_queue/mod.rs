@@ -5,9 +5,9 @@
 //! items again. So nothing here is durable, and no other module may depend on an item being handed
 //! out exactly once.
 //!
-//! [`Queue`] is a pure state machine: no clock, no I/O, no tasks. [`LocalQueue`] adds a mutex and
-//! the waiting. [`Work`] defines the items, their due times and the dispatchers that can take them:
-//! instances and activities.
+//! [`Queue`] is a pure state machine: no clock, no I/O, no tasks. [`LocalQueue`] adds a mutex, and a
+//! fetch of `queue/poll` waits. [`Work`] defines the items, their due times and the dispatchers that can
+//! take them: instances and activities.
 //!
 //! ```text
 //!            due                take              lock sent           won, handed out
@@ -42,7 +42,7 @@ mod waiter;
 mod tests;
 
 pub(crate) use claim::{Caller, Shared, Won};
-pub(crate) use dispatcher::{FetchRequest, MovingAverage, Takers};
+pub(crate) use dispatcher::{FetchRequest, MovingAverage, Next, Takers, WaiterId};
 pub(crate) use limited::Reservation;
 pub(crate) use limiter::Key;
 pub(crate) use queue::Queue;

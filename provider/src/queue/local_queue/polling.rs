@@ -18,7 +18,7 @@ const READY_PER_DISPATCHER: usize = 2;
 
 impl<W: Work> Queue<W> {
     /// Starts a background poll if one is due. [`end_poll`](Self::end_poll) ends it.
-    pub(super) fn start_poll(&mut self, now: Instant) -> Option<PollNumber> {
+    pub(crate) fn start_poll(&mut self, now: Instant) -> Option<PollNumber> {
         let is_due = self.next_poll().is_some_and(|start| start <= now);
         self.is_polling |= is_due;
         is_due.then(|| self.number_poll())
@@ -38,7 +38,7 @@ impl<W: Work> Queue<W> {
 
     /// Returns whether a poll must start although the dispatchers have ready items: other processes
     /// may have queued work, and no dispatcher may ever wait.
-    pub(super) fn is_poll_overdue(&self, now: Instant) -> bool {
+    pub(crate) fn is_poll_overdue(&self, now: Instant) -> bool {
         self.looks_for_keys() || self.pace.is_overdue(now)
     }
 

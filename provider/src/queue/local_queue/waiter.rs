@@ -1,21 +1,17 @@
-//! The queue behind its mutex, and the fetches that wait for it.
+//! The queue behind its mutex, and the guards of what is claimed and polled.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::claim::{Caller, Claim, Shared, UnusedPrelock, Won};
-use super::dispatcher::{FetchRequest, Next, WaiterId};
 use super::limiter::Limiter;
 use super::pace::{Pace, Polls};
 use super::queue::{Limits, Queue};
-use super::slot::{Behind, Memory, PollNumber, Work};
+use super::slot::{Behind, Memory, Work};
 use crate::config::CosmosDBProviderConfig;
 use crate::error::{Error, Result};
-use crate::timing::ATTEMPT_LOOK;
 
 /// The most bytes of pending messages in memory. Further messages are read from the store when they
 /// are due.
@@ -63,26 +59,6 @@ impl<W: Work> LocalQueue<W> {
         }
         drop(garbage);
         result
-    }
-
-    /// Starts a fetch. A long poll waits until `poll_timeout` has passed.
-    pub(crate) fn fetch(
-        &self,
-        request: FetchRequest<W::Capability>,
-        poll_timeout: Duration,
-    ) -> Fetch<'_, W> {
-        let (caller, deadline) = (request.caller, Instant::now() + poll_timeout);
-        let (id, notify) = self.with(|queue, _| {
-            let id = queue.register(request);
-            (id, queue.notify(id))
-        });
-        Fetch {
-            queue: self,
-            id,
-            notify,
-            deadline,
-            caller,
-        }
     }
 
     /// Returns the item that the runtime is processing under this lock token.
@@ -156,7 +132,8 @@ impl<W: Work> LocalQueue<W> {
         }
     }
 
-    fn guard(&self, claim: Claim<W::Key>) -> Guard<'_, W> {
+    /// Returns the guard of an item that a fetch has claimed.
+    pub(crate) fn guard(&self, claim: Claim<W::Key>) -> Guard<'_, W> {
         Guard {
             queue: self,
             claim,
@@ -171,74 +148,6 @@ pub(crate) enum Taken<'a, W: Work> {
     Free(Guard<'a, W>, W::Attempt),
     /// A prelocked item.
     Locked(Guard<'a, W>, W::Lock),
-}
-
-/// A fetch. It can be dropped at any time.
-pub(crate) struct Fetch<'a, W: Work> {
-    queue: &'a LocalQueue<W>,
-    id: WaiterId,
-    notify: Arc<Notify>,
-    deadline: Instant,
-    caller: Caller,
-}
-
-impl<'a, W: Work> Fetch<'a, W> {
-    /// Returns the next item for this fetch; `None` when its time is over.
-    ///
-    /// `poll` queries the store for a fetch without long polling, and returns the keys found.
-    /// `start_poll` is called when a poll for all dispatchers is due: it starts one in the
-    /// background and ends it with [`LocalQueue::polling`].
-    ///
-    /// # Errors
-    /// Fails when `poll` fails.
-    pub(crate) async fn next<E, F: Future<Output = Result<Vec<W::Key>, E>>>(
-        &mut self,
-        mut poll: impl FnMut(PollNumber) -> F,
-        start_poll: impl Fn(PollNumber),
-    ) -> Result<Option<Taken<'a, W>>, E> {
-        loop {
-            let (next, poll_number) = self.queue.with(|queue, now| {
-                let next = queue.next(self.id, now);
-                let needs_poll = matches!(next, Next::Wait(_))
-                    || queue.is_running_low()
-                    || queue.is_poll_overdue(now);
-                let starts =
-                    (self.caller.is_runtime() && needs_poll).then(|| queue.start_poll(now));
-                (next, starts.flatten())
-            });
-            if let Some(number) = poll_number {
-                start_poll(number);
-            }
-            match next {
-                Next::Try(claim, attempt) => {
-                    return Ok(Some(Taken::Free(self.queue.guard(claim), attempt)));
-                }
-                Next::HandOut(claim, lock) => {
-                    return Ok(Some(Taken::Locked(self.queue.guard(claim), *lock)));
-                }
-                Next::Poll(number) => {
-                    let found = poll(number).await?;
-                    self.queue
-                        .with(|queue, now| queue.end_own_poll(self.id, &found, now));
-                }
-                Next::WaitForAttempt => tokio::time::sleep(ATTEMPT_LOOK).await,
-                Next::End => return Ok(None),
-                Next::Wait(_) if Instant::now() >= self.deadline => return Ok(None),
-                Next::Wait(until) => {
-                    let until =
-                        until.map_or(self.deadline, |until| self.deadline.min(until.into()));
-                    // Woken or not, the queue decides the next step.
-                    let _woken = tokio::time::timeout_at(until, self.notify.notified()).await;
-                }
-            }
-        }
-    }
-}
-
-impl<W: Work> Drop for Fetch<'_, W> {
-    fn drop(&mut self) {
-        self.queue.with(|queue, now| queue.leave(self.id, now));
-    }
 }
 
 /// A background poll, which ends when this guard is dropped.

@@ -4,6 +4,7 @@
 //! its own items. With several partitions, a probe first finds those with due items.
 
 mod due;
+mod fetch;
 mod polled;
 pub(crate) mod probe;
 pub(crate) mod run;
@@ -11,6 +12,7 @@ mod search;
 mod share;
 
 pub(crate) use due::{Due, LastProbe};
+pub(crate) use fetch::Fetch;
 pub(crate) use polled::{Noted, Poll, Polled};
 pub(crate) use search::{DueSearch, answered};
 pub(crate) use share::{Part, PolledQueue, Share, Shares};

@@ -166,7 +166,7 @@ async fn probe_each(
         let query = query(services, &share.part(&range), nothing);
         let container = services.container();
         let run = container.query(query).page_size(MAX_FOUND);
-        let run = run.in_physical_partition(&range).available_only();
+        let run = run.in_physical_partition(&range).skip_unavailable();
         let mut pages = run.row_by_row().pages();
         let rows = pages.next_page().await?.unwrap_or_default();
         Ok((range, rows, pages.has_more()))

@@ -38,7 +38,7 @@ impl DueSearch<'_> {
         let read = self.container.query(query(search.from()));
         let read = read
             .in_physical_partition(self.range)
-            .available_only()
+            .skip_unavailable()
             .page_size(search.page_size());
         let mut pages = read.row_by_row().pages();
         let mut usable = 0;

@@ -1,7 +1,7 @@
 //! Deletes chunks that no document refers to, immediately or by the sweep.
 
 use cdb_client::ContainerClient;
-use cdb_coordination::lease::{Fenced, execute_proven};
+use cdb_coordination::lease::{Fenced, execute_fenced_batch};
 use cdb_model::operation::{BatchError, BulkBatch};
 use cdb_model::{Batch, Document, ETag, Query, Timestamp};
 use futures::{StreamExt as _, stream};
@@ -194,7 +194,7 @@ async fn rename(
     let mut batch = Batch::<Durable>::new(&*renamed.instance_id);
     batch.add(spill.key().delete().if_match(&version))?;
     batch.add(renamed.create())?;
-    match execute_proven(container, &batch, &renamed.key()).await? {
+    match execute_fenced_batch(container, &batch, &renamed.key()).await? {
         Fenced::Refused(error) if error.is_not_found() || error.is_precondition_failed() => {
             Ok(None)
         }

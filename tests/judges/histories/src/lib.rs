@@ -1,5 +1,5 @@
 //! A judge of recorded histories. It knows what duroxide's documentation and this project's pages
-//! promise, and the form of a record (docs/testing.md), but no crate of either.
+//! promise, and the form of a record (documented at `cdb_provider::record`), but no crate of either.
 //!
 //! [`Record`] reads files, [`History`] finds the turns that were committed, the [`rules()`] compare both
 //! with the promises.

@@ -10,10 +10,7 @@ async fn attempts_of_a_start(policy: HandOver, delay: Option<Duration>) -> Optio
     let (_, mut token, attempt) = turn.await.expect("a turn");
     attempts.push(attempt);
     for _ in 0..3 {
-        let abandoned = stage
-            .provider
-            .abandon_orchestration_item(&token, delay, false);
-        abandoned.await.expect("it is abandoned");
+        stage.abandon(&token, delay, false).await;
         let (_, again, attempt) = next_turn(&stage.provider, LOCK).await;
         attempts.push(attempt);
         token = again;
@@ -27,12 +24,8 @@ async fn attempts_of_a_start(policy: HandOver, delay: Option<Duration>) -> Optio
 async fn abandoned_first_turns_are_counted() {
     let mut differ = Vec::new();
     for delay in [None, Some(ms(30))] {
-        let Some(never) = attempts_of_a_start(HandOver::Never, delay).await else {
-            return;
-        };
-        let handed = attempts_of_a_start(HandOver::default(), delay)
-            .await
-            .expect("simulated");
+        let (never, handed) =
+            or_skip!(compared(async |policy| attempts_of_a_start(policy, delay).await).await);
         if never != handed {
             differ.push((delay, never, handed));
         }
@@ -42,9 +35,7 @@ async fn abandoned_first_turns_are_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delayed_start_is_delayed() {
-    let Some((stage, _network)) = networked(HandOver::default(), 0).await else {
-        return;
-    };
+    let (stage, _network) = or_skip!(networked(HandOver::default(), 0).await);
     let turn = stage.dispatcher().await;
     let begun = Instant::now();
     let start = stage
@@ -62,36 +53,13 @@ async fn beside_an_earlier_life(policy: HandOver) -> Option<(bool, bool)> {
     let (stage, _network) = networked(policy, 1).await?;
     let old = stage.activity().await;
     let client = Client::new(Arc::new(stage.other.clone()));
-    client
-        .delete_instance(INSTANCE, true)
-        .await
-        .expect("it is deleted");
+    ok!(client.delete_instance(INSTANCE, true));
     let turn = stage.dispatcher().await;
     let start = stage.start(INSTANCE);
     let mut turn = turn.await.expect("a turn");
     loop {
-        let kind = EventKind::ActivityScheduled {
-            name: "Work".to_owned(),
-            input: "new".to_owned(),
-            session_id: None,
-            tag: None,
-        };
-        let events = vec![
-            Event::with_event_id(1, INSTANCE, 1, None, started("Wait", "")),
-            Event::with_event_id(2, INSTANCE, 1, None, kind),
-        ];
         let work = vec![activity_of(INSTANCE, 2, None)];
-        let metadata = metadata_of("Wait");
-        let begun = stage.provider.ack_orchestration_item(
-            &turn.1,
-            1,
-            events,
-            work,
-            vec![],
-            metadata,
-            vec![],
-        );
-        match begun.await {
+        match stage.begin(&turn.1, INSTANCE, "new", work).await {
             Ok(()) => break,
             Err(error) => println!("first turn: {error:?}"),
         }
@@ -105,28 +73,17 @@ async fn beside_an_earlier_life(policy: HandOver) -> Option<(bool, bool)> {
         enqueue(&stage.provider, event(INSTANCE)).await;
     }
     let turn = turn.await.expect("a turn");
-    println!("{:?}", turn.0.messages);
-    let has_old = turn
-        .0
-        .messages
-        .iter()
-        .any(|it| matches!(it, WorkItem::ActivityCompleted { .. }));
+    let mut messages = turn.0.messages.iter();
+    let has_old = messages.any(|it| matches!(it, WorkItem::ActivityCompleted { .. }));
     let committed = stage.commit(&turn, None).await;
-    println!("{committed:?}");
-    let late = late.await.expect("no panic");
-    println!("{late:?}");
+    let _late = late.await.expect("no panic");
     stage.backend.stop().await;
     Some((has_old, committed.is_ok()))
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_activity_of_an_earlier_life_costs_no_turn() {
-    let Some(never) = beside_an_earlier_life(HandOver::Never).await else {
-        return;
-    };
-    let handed = beside_an_earlier_life(HandOver::default())
-        .await
-        .expect("simulated");
+    let (never, handed) = or_skip!(compared(beside_an_earlier_life).await);
     assert_eq!(never, handed);
 }
 
@@ -135,9 +92,7 @@ async fn an_activity_of_an_earlier_life_costs_no_turn() {
 #[expect(clippy::excessive_nesting, reason = "tasks of one run")]
 async fn starts_of_the_same_ids() {
     for policy in [HandOver::Never, HandOver::default()] {
-        let Some(backend) = Backend::start_in_simulated_time(|_| {}).await else {
-            return;
-        };
+        let backend = or_skip!(Backend::start_in_simulated_time(|_| {}).await);
         let tally = Shared::default();
         let size = Size::new(4, 2, 1, 3);
         let sites = [
@@ -167,10 +122,6 @@ async fn starts_of_the_same_ids() {
         sleep(SECOND * 40).await;
         {
             let tally = tally.lock().expect("no panic");
-            println!(
-                "{policy:?}: {} turns, {} lost",
-                tally.turns, tally.lost_turns
-            );
             for (name, completed) in &tally.completed {
                 assert_eq!(*completed, 4, "{policy:?} {name}");
             }
@@ -203,26 +154,18 @@ async fn two_cancellations(policy: HandOver, at: u64) -> Option<(usize, bool)> {
     sleep(ms(1_100)).await;
     network.repair();
     let turn = next_turn(&stage.provider, LOCK).await;
-    let committed = stage.commit(&turn, Some(cancelled.1)).await;
-    println!(
-        "second turn committed at {:?}: {committed:?}",
-        begun.elapsed()
-    );
+    let _committed = stage.commit(&turn, Some(cancelled.1)).await;
     let next = stage.dispatcher().await;
     tokio::time::sleep_until(begun + ms(at)).await;
     let late = stage.acknowledge(first);
     let Ok(turn) = timeout(ms(300), next).await else {
-        println!("{at}: no turn, {:?}", late.await.expect("no panic"));
+        let _late = late.await.expect("no panic");
         return Some((0, true));
     };
     let turn = turn.expect("a turn");
     sleep(ms(4)).await;
     let committed = stage.commit(&turn, None).await;
-    println!(
-        "{at}: {} messages, {committed:?}, {:?}",
-        turn.0.messages.len(),
-        late.await.expect("no panic")
-    );
+    let _late = late.await.expect("no panic");
     let _first = commits.await.expect("no panic");
     drop(third);
     Some((turn.0.messages.len(), committed.is_ok()))
@@ -232,12 +175,8 @@ async fn two_cancellations(policy: HandOver, at: u64) -> Option<(usize, bool)> {
 async fn two_cancellations_cost_no_turn() {
     let mut lost = Vec::new();
     for at in (1_986..2_012).step_by(2) {
-        let Some(never) = two_cancellations(HandOver::Never, at).await else {
-            return;
-        };
-        let handed = two_cancellations(HandOver::default(), at)
-            .await
-            .expect("simulated");
+        let (never, handed) =
+            or_skip!(compared(async |policy| two_cancellations(policy, at).await).await);
         if never.1 && !handed.1 {
             lost.push((at, never, handed));
         }
@@ -279,9 +218,7 @@ async fn held_with_a_completion(policy: HandOver) -> Option<(bool, Duration, usi
     // Other code continues it.
     let (item, token, _) = next_turn(&stage.other, LOCK).await;
     assert_eq!(item.messages.len(), 1);
-    super::super::stage::commit_turn(&stage.other, &item, &token)
-        .await
-        .expect("it goes on");
+    ok!(commit_turn(&stage.other, &item, &token));
     assert_eq!(stage.completions().await, 1);
     stage.backend.stop().await;
     Some((held, took, left.0, left.1))
@@ -289,13 +226,7 @@ async fn held_with_a_completion(policy: HandOver) -> Option<(bool, Duration, usi
 
 #[tokio::test(start_paused = true)]
 async fn a_held_instance_keeps_its_completion() {
-    let Some(never) = held_with_a_completion(HandOver::Never).await else {
-        return;
-    };
-    let handed = held_with_a_completion(HandOver::default())
-        .await
-        .expect("simulated");
-    println!("{never:?} {handed:?}");
+    let (never, handed) = or_skip!(compared(held_with_a_completion).await);
     assert_eq!((never.0, never.2, never.3), (handed.0, handed.2, handed.3));
     assert!(handed.1 <= never.1 + ms(40));
 }
@@ -323,26 +254,18 @@ async fn behind_a_turn_at_the_end_of_a_lock(policy: HandOver) -> Option<(bool, V
     let other = stage.other.clone();
     tokio::time::sleep_until(fetched + lock + ms(8)).await;
     let stolen = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
-    println!(
-        "taken by another: {}",
-        stolen.await.expect("fetch").is_some()
-    );
+    let _taken = ok!(stolen);
     sleep(ms(60)).await;
     let answer = acknowledged.await.expect("no panic");
-    println!("{answer:?}");
     // An event comes, too.
     enqueue(&stage.provider, event(INSTANCE)).await;
-    let committed = stage.commit(&running, None).await;
-    println!("running turn: {committed:?}");
+    let _committed = stage.commit(&running, None).await;
     let mut turn = next.await.expect("a turn");
     let mut lost = Vec::new();
     loop {
-        println!("turn with {:?}", turn.0.messages);
-        let committed = stage.commit(&turn, None).await;
-        if committed.is_ok() {
+        if stage.commit(&turn, None).await.is_ok() {
             break;
         }
-        println!("{committed:?}");
         lost.push(turn.0.messages.len());
         turn = next_turn(&stage.provider, LOCK).await;
     }
@@ -352,13 +275,7 @@ async fn behind_a_turn_at_the_end_of_a_lock(policy: HandOver) -> Option<(bool, V
 
 #[tokio::test(start_paused = true)]
 async fn a_refused_completion_costs_no_turn() {
-    let Some(never) = behind_a_turn_at_the_end_of_a_lock(HandOver::Never).await else {
-        return;
-    };
-    let handed = behind_a_turn_at_the_end_of_a_lock(HandOver::default())
-        .await
-        .expect("simulated");
-    println!("{never:?} never, {handed:?} handed over");
+    let (never, handed) = or_skip!(compared(behind_a_turn_at_the_end_of_a_lock).await);
     assert_eq!(never, handed);
 }
 
@@ -409,13 +326,7 @@ async fn beside_a_missing_key(policy: HandOver) -> Option<(Duration, usize)> {
 
 #[tokio::test(start_paused = true)]
 async fn a_missing_key() {
-    let Some(never) = beside_a_missing_key(HandOver::Never).await else {
-        return;
-    };
-    let handed = beside_a_missing_key(HandOver::default())
-        .await
-        .expect("simulated");
-    println!("{never:?} never, {handed:?} handed over");
+    let (never, handed) = or_skip!(compared(beside_a_missing_key).await);
     assert_eq!(never.1, handed.1);
     assert!(handed.0 <= never.0 + ms(40));
 }

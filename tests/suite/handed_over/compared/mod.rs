@@ -7,14 +7,16 @@ mod shares;
 mod slow;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cdb_provider::documents::Priority;
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, Extent, HandOver};
+use cdb_provider::documents::{Priority, Rule};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, HandOver, TreeScope};
 use cdb_tests::Backend;
 use duroxide::providers::{
-    ExecutionMetadata, OrchestrationItem, Provider, SessionFetchConfig, TagFilter, WorkItem,
+    ExecutionMetadata, OrchestrationItem, Provider, ProviderError, SessionFetchConfig, TagFilter,
+    WorkItem,
 };
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
@@ -25,7 +27,7 @@ use duroxide::{
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::stage::{INSTANCE, LOCK, MOMENT, Stage};
+use super::stage::{INSTANCE, LOCK, MOMENT, Stage, commit_turn, received};
 use crate::fair_work::{rule, set};
 use crate::harness::next_turn;
 use crate::network::{ANY, BATCH, CREATE, Network, READ};
@@ -214,7 +216,7 @@ struct Site {
     tasks: Vec<JoinHandle<()>>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Size {
     workers: usize,
     dispatchers: usize,
@@ -237,6 +239,15 @@ impl Size {
     }
 }
 
+/// Starts the dispatchers and workers of a process.
+fn staff(provider: &CosmosDBProvider, size: &Size, tally: &Shared) -> Vec<JoinHandle<()>> {
+    let dispatchers = (0..size.dispatchers)
+        .map(|_| tokio::spawn(dispatch(provider.clone(), size.code, tally.clone())));
+    let workers = (0..size.workers)
+        .map(|_| tokio::spawn(work(provider.clone(), size.activity, tally.clone())));
+    dispatchers.chain(workers).collect()
+}
+
 async fn site(backend: &Backend, policy: &HandOver, size: &Size, tally: &Shared) -> Site {
     let network = Network::default();
     let policy = policy.clone();
@@ -249,25 +260,16 @@ async fn site(backend: &Backend, policy: &HandOver, size: &Size, tally: &Shared)
     });
     let provider = provider.await.expect("simulated");
     network.slow_down(ANY, size.latency);
-    let mut tasks = Vec::new();
-    for _ in 0..size.dispatchers {
-        let it = dispatch(provider.clone(), size.code, tally.clone());
-        tasks.push(tokio::spawn(it));
-    }
-    for _ in 0..size.workers {
-        let it = work(provider.clone(), size.activity, tally.clone());
-        tasks.push(tokio::spawn(it));
-    }
+    let tasks = staff(&provider, size, tally);
     Site { provider, tasks }
 }
 
 async fn start(provider: CosmosDBProvider, instance: String, tally: Shared) {
     let begun = Instant::now();
-    tally
-        .lock()
-        .expect("no panic")
-        .begun
-        .insert(instance.clone(), begun);
+    {
+        let mut tally = tally.lock().expect("no panic");
+        tally.begun.insert(instance.clone(), begun);
+    }
     let started = provider.enqueue_for_orchestrator(start_of(&instance, "Wait"), None);
     started.await.expect("it starts");
     tally.lock().expect("no panic").starts.push(begun.elapsed());
@@ -288,6 +290,12 @@ async fn all_ended(tally: &Shared, instances: &[String], limit: Duration) -> boo
             return false;
         }
         sleep(ms(2)).await;
+    }
+}
+
+impl Debug for Run {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str(&self.shown())
     }
 }
 
@@ -312,16 +320,15 @@ impl Run {
         self.tally.acks.iter().copied().max().unwrap_or_default()
     }
 
-    fn times(&self) -> Vec<Duration> {
-        let mut times: Vec<_> = self.tally.ended.keys().map(|it| self.time_of(it)).collect();
-        times.sort();
-        times
+    /// The times of those that do not start first.
+    fn later(&self, case: &Case) -> Vec<Duration> {
+        let later = case.instances.iter().filter(|(at, _)| *at > 0);
+        later.map(|(_, it)| self.time_of(it)).collect()
     }
 
     fn mean(&self) -> Duration {
-        let times = self.times();
-        let all: Duration = times.iter().sum();
-        all / u32::try_from(times.len().max(1)).expect("few")
+        let all: Duration = self.tally.ended.keys().map(|it| self.time_of(it)).sum();
+        all / u32::try_from(self.tally.ended.len().max(1)).expect("few")
     }
 
     fn shown(&self) -> String {
@@ -339,11 +346,8 @@ impl Run {
     }
 
     fn check(&self, what: &str) {
-        assert!(
-            self.tally.repeated.is_empty(),
-            "{what}: {:?}",
-            self.tally.repeated
-        );
+        let repeated = &self.tally.repeated;
+        assert!(repeated.is_empty(), "{what}: {repeated:?}");
         for (instance, completed) in &self.tally.completed {
             let (_, width, depth) = shape(instance);
             assert_eq!(*completed, width * depth, "{what}: {instance}");
@@ -351,54 +355,71 @@ impl Run {
     }
 }
 
-/// Runs instances, each started after a time.
-async fn run(
-    policy: HandOver,
+/// Instances, each started after a time, on some processes under some rules.
+struct Case {
+    what: String,
     sites: usize,
-    size: &Size,
-    instances: &[(u64, String)],
-    prepare: impl AsyncFn(&CosmosDBProvider),
-) -> Option<Run> {
+    size: Size,
+    instances: Vec<(u64, String)>,
+    rules: Vec<Rule>,
+}
+
+impl Case {
+    fn new(what: impl Into<String>, size: Size, instances: Vec<(u64, String)>) -> Self {
+        Self {
+            what: what.into(),
+            sites: 1,
+            size,
+            instances,
+            rules: Vec::new(),
+        }
+    }
+
+    fn on(self, sites: usize) -> Self {
+        Self { sites, ..self }
+    }
+
+    fn under(self, rules: impl Into<Vec<Rule>>) -> Self {
+        let rules = rules.into();
+        Self { rules, ..self }
+    }
+}
+
+async fn run(policy: HandOver, case: &Case) -> Option<Run> {
     let backend = Backend::start_in_simulated_time(|_| {}).await?;
+    let emulator = backend.emulator().expect("simulated");
     let tally = Shared::default();
     let mut all = Vec::new();
-    for _ in 0..sites {
-        all.push(site(&backend, &policy, size, &tally).await);
+    for _ in 0..case.sites {
+        all.push(site(&backend, &policy, &case.size, &tally).await);
     }
-    prepare(&all[0].provider).await;
+    for rule in &case.rules {
+        set(&all[0].provider, rule.clone()).await;
+    }
     sleep(SECOND * 12).await;
-    backend.emulator().expect("simulated").reset_requests();
+    emulator.reset_requests();
     let begun = Instant::now();
-    let starts = instances
-        .iter()
-        .enumerate()
-        .map(|(number, (at, instance))| {
-            let provider = all[number % sites].provider.clone();
-            let (instance, tally) = (instance.clone(), tally.clone());
-            async move {
-                sleep(ms(*at)).await;
-                start(provider, instance, tally).await;
-            }
-        });
-    let names: Vec<String> = instances.iter().map(|(_, it)| it.clone()).collect();
+    let starts = case.instances.iter().enumerate();
+    let starts = starts.map(async |(number, (at, instance))| {
+        sleep(ms(*at)).await;
+        let provider = all[number % case.sites].provider.clone();
+        start(provider, instance.clone(), tally.clone()).await;
+    });
+    let names: Vec<String> = case.instances.iter().map(|(_, it)| it.clone()).collect();
     futures::future::join_all(starts).await;
     let is_over = all_ended(&tally, &names, SECOND * 600).await;
     let took = begun.elapsed();
-    let requests = backend.emulator().expect("simulated").requests();
-    let requests = requests.data_requests();
+    let requests = emulator.requests().data_requests() as u64;
     for site in &all {
         site.tasks.iter().for_each(JoinHandle::abort);
     }
     sleep(MOMENT).await;
     let tally = std::mem::take(&mut *tally.lock().expect("no panic"));
-    let missing: Vec<_> = names
-        .iter()
-        .filter(|it| !tally.ended.contains_key(*it))
-        .collect();
+    let missing = names.iter().filter(|it| !tally.ended.contains_key(*it));
+    let missing: Vec<_> = missing.collect();
     assert!(is_over, "{policy:?}: {missing:?} have not ended");
     drop(all);
     backend.stop().await;
-    let requests = requests as u64;
     Some(Run {
         took,
         tally,
@@ -406,26 +427,22 @@ async fn run(
     })
 }
 
-async fn nothing(_: &CosmosDBProvider) {}
-
-async fn both(
-    what: &str,
-    sites: usize,
-    size: &Size,
-    instances: &[(u64, String)],
-    prepare: impl AsyncFn(&CosmosDBProvider),
-) -> Option<(Run, Run)> {
-    let never = run(HandOver::Never, sites, size, instances, &prepare).await?;
-    let handed = run(HandOver::default(), sites, size, instances, &prepare).await?;
-    println!(
-        "{what}\n   never: {}\n   handed: {}",
-        never.shown(),
-        handed.shown()
-    );
-    never.check(what);
-    handed.check(what);
+/// Runs the case without and with hand-overs, and checks both runs.
+async fn both(case: &Case) -> Option<(Run, Run)> {
+    let (never, handed) = compared(async |policy| run(policy, case).await).await?;
+    let what = format!("{}, {:?}", case.what, case.size);
+    never.check(&what);
+    handed.check(&what);
     let lost = (never.tally.lost_turns, handed.tally.lost_turns);
     assert!(lost.1 <= lost.0, "{what}: lost turns {lost:?}");
+    Some((never, handed))
+}
+
+/// Runs something without and with hand-overs.
+async fn compared<T: Debug>(run: impl AsyncFn(HandOver) -> Option<T>) -> Option<(T, T)> {
+    let never = run(HandOver::Never).await?;
+    let handed = run(HandOver::default()).await?;
+    println!("   never: {never:?}\n   handed over: {handed:?}");
     Some((never, handed))
 }
 

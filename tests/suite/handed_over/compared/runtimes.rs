@@ -63,7 +63,6 @@ async fn runtime(
 }
 
 /// Returns how each instance has ended.
-#[expect(clippy::too_many_lines, reason = "the steps of one run")]
 #[expect(clippy::excessive_nesting, reason = "tasks of one run")]
 async fn at_once(policy: HandOver) -> Option<BTreeMap<String, String>> {
     let backend = Backend::start_in_simulated_time(|_| {}).await?;
@@ -92,28 +91,19 @@ async fn at_once(policy: HandOver) -> Option<BTreeMap<String, String>> {
                         sleep(ms(after)).await;
                     }
                     let done = match what {
-                        "event" => {
-                            format!("{:?}", client.raise_event(&name, "go", "x").await.is_ok())
-                        }
-                        "cancel" => format!(
-                            "{:?}",
-                            other_client.cancel_instance(&name, "why").await.is_ok()
-                        ),
+                        "event" => client.raise_event(&name, "go", "x").await.is_ok(),
+                        "cancel" => other_client.cancel_instance(&name, "why").await.is_ok(),
                         "pause" => {
-                            let paused = other.pause(&name, Extent::Tree, "ada").await.is_ok();
+                            let paused = other.pause(&name, TreeScope::Tree, "ada").await.is_ok();
                             sleep(SECOND * 5).await;
-                            let _resumed = own.resume(&name, Extent::Tree).await;
-                            format!("{paused}")
+                            let _resumed = own.resume(&name, TreeScope::Tree).await;
+                            paused
                         }
-                        "delete" => format!(
-                            "{:?}",
-                            other_client.delete_instance(&name, true).await.is_ok()
-                        ),
-                        _ => String::new(),
+                        "delete" => other_client.delete_instance(&name, true).await.is_ok(),
+                        _ => true,
                     };
                     sleep(SECOND * 90).await;
-                    let status = client.get_orchestration_status(&name).await;
-                    let status = match status.expect("a status") {
+                    let status = match ok!(client.get_orchestration_status(&name)) {
                         OrchestrationStatus::Completed { .. } => "completed".to_owned(),
                         OrchestrationStatus::Failed { details, .. } => details.display_message(),
                         other => format!("{other:?}"),
@@ -136,10 +126,7 @@ async fn at_once(policy: HandOver) -> Option<BTreeMap<String, String>> {
 
 #[tokio::test(start_paused = true)]
 async fn a_start_and_something_at_once() {
-    let Some(never) = at_once(HandOver::Never).await else {
-        return;
-    };
-    let handed = at_once(HandOver::default()).await.expect("simulated");
+    let (never, handed) = or_skip!(compared(at_once).await);
     let mut hanging = Vec::new();
     for (name, end) in &handed {
         let before = &never[name];
@@ -156,7 +143,6 @@ async fn a_start_and_something_at_once() {
     assert!(hanging.is_empty(), "{hanging:#?}");
 }
 
-#[expect(clippy::too_many_lines, reason = "the steps of one run")]
 async fn unusual(policy: HandOver) -> Option<BTreeMap<String, String>> {
     let backend = Backend::start_in_simulated_time(|_| {}).await?;
     let (_network, runtime, client, provider) = runtime(&backend, &policy).await;
@@ -169,30 +155,15 @@ async fn unusual(policy: HandOver) -> Option<BTreeMap<String, String>> {
         ("unknown", "Unknown", "x"),
         ("unknown-2", "Unknown", "x"),
     ] {
-        let begun = Instant::now();
-        let started = client.start_orchestration(name, kind, input).await;
-        println!("{policy:?} {name}: {started:?} after {:?}", begun.elapsed());
-        assert!(started.is_ok(), "{name}");
+        ok!(client.start_orchestration(name, kind, input));
     }
-    client
-        .cancel_instance("unknown-2", "why")
-        .await
-        .expect("it is cancelled");
+    ok!(client.cancel_instance("unknown-2", "why"));
     sleep(SECOND * 60).await;
     let mut ends = BTreeMap::new();
-    for name in [
-        "p-first",
-        "p-activity",
-        "p-later",
-        "detaches",
-        "child-d",
-        "unknown",
-        "unknown-2",
-    ] {
-        let status = client
-            .get_orchestration_status(name)
-            .await
-            .expect("a status");
+    let panics = ["p-first", "p-activity", "p-later"];
+    let others = ["detaches", "child-d", "unknown", "unknown-2"];
+    for name in panics.into_iter().chain(others) {
+        let status = ok!(client.get_orchestration_status(name));
         let status = match status {
             OrchestrationStatus::Completed { output, .. } => format!("completed {output}"),
             OrchestrationStatus::Failed { details, .. } => {
@@ -207,28 +178,21 @@ async fn unusual(policy: HandOver) -> Option<BTreeMap<String, String>> {
     runtime.shutdown(Some(100)).await;
     // Other code finds those that are held.
     let count = backend.provider().await;
-    let (item, token, attempt) = loop {
-        let (item, token, attempt) = next_turn(&count, LOCK).await;
+    let (item, attempt) = loop {
+        let (item, _, attempt) = next_turn(&count, LOCK).await;
         if item.instance == "unknown" {
-            break (item, token, attempt);
+            break (item, attempt);
         }
     };
-    ends.insert(
-        "attempt".to_owned(),
-        format!("{attempt}, {}", item.messages.len()),
-    );
-    drop(token);
+    let found = format!("{attempt}, {}", item.messages.len());
+    ends.insert("attempt".to_owned(), found);
     backend.stop().await;
     Some(ends)
 }
 
 #[tokio::test(start_paused = true)]
 async fn panics_and_unregistered_ones() {
-    let Some(never) = unusual(HandOver::Never).await else {
-        return;
-    };
-    let handed = unusual(HandOver::default()).await.expect("simulated");
-    println!("{never:#?}");
+    let (never, handed) = or_skip!(compared(unusual).await);
     assert_eq!(never, handed);
 }
 
@@ -236,31 +200,17 @@ async fn panics_and_unregistered_ones() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_start_of_an_unregistered_one() {
     for policy in [HandOver::Never, HandOver::default()] {
-        let Some(backend) = Backend::start_in_simulated_time(|_| {}).await else {
-            return;
-        };
+        let backend = or_skip!(Backend::start_in_simulated_time(|_| {}).await);
         let (network, runtime, client, _provider) = runtime(&backend, &policy).await;
         sleep(SECOND * 3).await;
         network.slow_down(CREATE, SECOND * 3);
-        let begun = Instant::now();
-        let started = client.start_orchestration("unknown", "Unknown", "x").await;
-        println!("{policy:?}: {started:?} after {:?}", begun.elapsed());
-        assert!(started.is_ok());
+        ok!(client.start_orchestration("unknown", "Unknown", "x"));
         network.slow_down(ANY, ms(3));
-        client
-            .cancel_instance("unknown", "why")
-            .await
-            .expect("it is cancelled");
+        ok!(client.cancel_instance("unknown", "why"));
         sleep(SECOND * 90).await;
-        let status = client
-            .get_orchestration_status("unknown")
-            .await
-            .expect("a status");
-        println!("{policy:?}: {status:?}");
-        assert!(
-            matches!(status, OrchestrationStatus::Failed { .. }),
-            "{policy:?}: {status:?}"
-        );
+        let status = ok!(client.get_orchestration_status("unknown"));
+        let has_failed = matches!(status, OrchestrationStatus::Failed { .. });
+        assert!(has_failed, "{policy:?}: {status:?}");
         runtime.shutdown(Some(100)).await;
         backend.stop().await;
     }
@@ -314,10 +264,7 @@ async fn singles_beside_chains(policy: HandOver, millis: u64) -> Option<(Vec<Dur
             let started = client.start_orchestration(&name, "Chain", format!("1 {millis}"));
             started.await.expect("it starts");
             loop {
-                let status = client
-                    .get_orchestration_status(&name)
-                    .await
-                    .expect("a status");
+                let status = ok!(client.get_orchestration_status(&name));
                 if matches!(status, OrchestrationStatus::Completed { .. }) {
                     return begun.elapsed();
                 }
@@ -345,13 +292,8 @@ async fn singles_beside_chains(policy: HandOver, millis: u64) -> Option<(Vec<Dur
 async fn two_chains_starve_nobody_in_a_default_runtime() {
     let mut slower = Vec::new();
     for millis in [60, 200] {
-        let Some(never) = singles_beside_chains(HandOver::Never, millis).await else {
-            return;
-        };
-        let handed = singles_beside_chains(HandOver::default(), millis)
-            .await
-            .expect("simulated");
-        println!("{millis} ms\n   never {never:?}\n   handed over {handed:?}");
+        let (never, handed) =
+            or_skip!(compared(async |policy| singles_beside_chains(policy, millis).await).await);
         if handed.0.iter().max() > never.0.iter().max().map(|it| *it * 2).as_ref() {
             slower.push((millis, never, handed));
         }
@@ -371,12 +313,8 @@ async fn remote_starts(policy: HandOver, activity: u64) -> Option<Vec<Duration>>
     let client = backend.provider().await;
     sleep(SECOND * 5).await;
     for number in 0..6 {
-        start(
-            busy.provider.clone(),
-            format!("plain-2-1000-{number}"),
-            tally.clone(),
-        )
-        .await;
+        let name = format!("plain-2-1000-{number}");
+        start(busy.provider.clone(), name, tally.clone()).await;
     }
     let mut names = Vec::new();
     for number in 0..8 {
@@ -385,7 +323,7 @@ async fn remote_starts(policy: HandOver, activity: u64) -> Option<Vec<Duration>>
         start(client.clone(), name.clone(), tally.clone()).await;
         names.push(name);
     }
-    let is_over = all_ended(&tally, &names, SECOND * 60).await;
+    let _is_over = all_ended(&tally, &names, SECOND * 60).await;
     busy.tasks.iter().for_each(JoinHandle::abort);
     let tally = std::mem::take(&mut *tally.lock().expect("no panic"));
     let time = |name: &String| {
@@ -393,10 +331,6 @@ async fn remote_starts(policy: HandOver, activity: u64) -> Option<Vec<Duration>>
         ended.unwrap_or(SECOND * 60)
     };
     let times = names.iter().map(time).collect();
-    println!(
-        "{policy:?}, {activity} ms: {is_over} {times:?}, {} turns",
-        tally.turns
-    );
     backend.stop().await;
     Some(times)
 }
@@ -405,12 +339,8 @@ async fn remote_starts(policy: HandOver, activity: u64) -> Option<Vec<Duration>>
 async fn starts_elsewhere_are_found() {
     let mut slower = Vec::new();
     for activity in [2, 30] {
-        let Some(never) = remote_starts(HandOver::Never, activity).await else {
-            return;
-        };
-        let handed = remote_starts(HandOver::default(), activity)
-            .await
-            .expect("simulated");
+        let (never, handed) =
+            or_skip!(compared(async |policy| remote_starts(policy, activity).await).await);
         if handed.iter().max() > never.iter().max().map(|it| *it * 13 / 10 + ms(50)).as_ref() {
             slower.push((activity, never, handed));
         }

@@ -2,103 +2,105 @@
 
 use super::*;
 
+/// Runs each case without and with hand-overs. Fails with the names of those that become worse.
+async fn none_is_worse(
+    cases: impl IntoIterator<Item = Case>,
+    is_worse: impl Fn(&Case, &Run, &Run) -> bool,
+) {
+    let mut worse = Vec::new();
+    for case in cases {
+        let (never, handed) = or_skip!(both(&case).await);
+        if is_worse(&case, &never, &handed) {
+            let times = (never.later(&case), handed.later(&case));
+            worse.push((case.what, never.shown(), handed.shown(), times));
+        }
+    }
+    assert!(worse.is_empty(), "{worse:#?}");
+}
+
+/// The throughput falls by more than a tenth.
+fn takes_longer(_: &Case, never: &Run, handed: &Run) -> bool {
+    handed.took > never.took * 11 / 10
+}
+
+/// Of the instances that start later, the slowest one takes longer.
+fn is_starved(case: &Case, never: &Run, handed: &Run) -> bool {
+    let (before, after) = (never.later(case), handed.later(case));
+    after.iter().max() > before.iter().max().map(|it| *it + ms(40)).as_ref()
+}
+
+/// An instance that starts later takes longer.
+fn is_delayed(case: &Case, never: &Run, handed: &Run) -> bool {
+    let times = never.later(case).into_iter().zip(handed.later(case));
+    times
+        .inspect(|times| println!("{times:?}"))
+        .any(|(before, after)| after > before * 12 / 10 + ms(20))
+}
+
+/// Instances of this shape, `count` of them, one every `every` milliseconds after `from`.
+fn later(shape: &str, from: u64, every: u64, count: u64) -> Vec<(u64, String)> {
+    let of = |it| (from + every * it, format!("{shape}-{}", 100 + it));
+    (0..count).map(of).collect()
+}
+
 #[tokio::test(start_paused = true)]
 async fn throughput_with_scarce_workers() {
-    let mut slower = Vec::new();
-    for (workers, activity, code, latency) in [
+    let sizes = [
         (1, 1, 0, 5),
         (1, 1, 6, 5),
         (1, 1, 12, 5),
         (2, 1, 8, 5),
         (1, 1, 4, 2),
         (1, 10, 15, 10),
-    ] {
-        for (shape, instances) in [
-            ("chains", many("plain", 1, 8, 12)),
-            ("fans", many("plain", 20, 1, 4)),
-            ("one fan", many("plain", 60, 1, 1)),
-        ] {
+    ];
+    let cases = sizes
+        .into_iter()
+        .flat_map(|(workers, activity, code, latency)| {
             let size = Size::new(workers, activity, code, latency);
-            let what = format!(
-                "{workers} workers, activity {activity}, code {code}, latency {latency}, {shape}"
-            );
-            let runs = both(&what, 1, &size, &instances, nothing).await;
-            let Some((never, handed)) = runs else { return };
-            if handed.took > never.took * 11 / 10 {
-                slower.push((what, never.took, handed.took));
-            }
-        }
-    }
-    assert!(slower.is_empty(), "{slower:#?}");
+            [(1, 8, 12), (20, 1, 4), (60, 1, 1)].map(|(width, depth, count)| {
+                let all = many("plain", width, depth, count);
+                Case::new(format!("{count} of {width}-{depth}"), size.clone(), all)
+            })
+        });
+    none_is_worse(cases, takes_longer).await;
 }
 
 /// A chain must not go before activities that wait for the only worker.
 #[tokio::test(start_paused = true)]
 async fn a_chain_delays_no_other_instance() {
-    let size = Size::new(1, 3, 0, 5);
     let mut all = many("plain", 1, 120, 1);
     all.push((100, "plain-20-1-9".to_owned()));
     all.push((150, "plain-1-1-8".to_owned()));
-    let runs = both("a chain and others", 1, &size, &all, nothing).await;
-    let Some((never, handed)) = runs else { return };
-    let mut slower = Vec::new();
-    for instance in ["plain-20-1-9", "plain-1-1-8"] {
-        let times = (never.time_of(instance), handed.time_of(instance));
-        println!("{instance}: {times:?}");
-        if times.1 > times.0 * 12 / 10 + ms(20) {
-            slower.push((instance, times));
-        }
-    }
-    assert!(slower.is_empty(), "{slower:?}");
+    let case = Case::new("a chain and others", Size::new(1, 3, 0, 5), all);
+    none_is_worse([case], is_delayed).await;
 }
 
 /// Activities of several chains with one worker: nobody goes far ahead.
 #[tokio::test(start_paused = true)]
 async fn many_chains_share_a_worker() {
-    let size = Size::new(1, 3, 0, 5);
-    let all = many("plain", 1, 15, 10);
-    let runs = both("ten chains", 1, &size, &all, nothing).await;
-    let Some((never, handed)) = runs else { return };
-    let spread = |run: &Run| {
-        let times = run.times();
-        (times[0], times[times.len() - 1], run.mean())
-    };
-    println!(
-        "first, last, mean: {:?} {:?}",
-        spread(&never),
-        spread(&handed)
+    let case = Case::new(
+        "ten chains",
+        Size::new(1, 3, 0, 5),
+        many("plain", 1, 15, 10),
     );
-    assert!(handed.took <= never.took * 11 / 10);
+    none_is_worse([case], takes_longer).await;
 }
 
 /// Those of a high priority that wait for the only worker come first.
 #[tokio::test(start_paused = true)]
 async fn a_chain_of_low_priority_delays_no_high_one() {
-    let size = Size::new(1, 3, 0, 5);
     let mut all = many("low", 1, 120, 1);
     all.push((100, "high-20-1-9".to_owned()));
     all.push((150, "high-1-1-8".to_owned()));
-    let rules = async |provider: &CosmosDBProvider| {
-        set(provider, rule("tag=low").priority(Priority::Low)).await;
-        set(provider, rule("tag=high").priority(Priority::High)).await;
-    };
-    let runs = both("priorities", 1, &size, &all, rules).await;
-    let Some((never, handed)) = runs else { return };
-    let mut slower = Vec::new();
-    for instance in ["high-20-1-9", "high-1-1-8"] {
-        let times = (never.time_of(instance), handed.time_of(instance));
-        println!("{instance}: {times:?}");
-        if times.1 > times.0 * 12 / 10 + ms(20) {
-            slower.push((instance, times));
-        }
-    }
-    assert!(slower.is_empty(), "{slower:?}");
+    let low = rule("tag=low").priority(Priority::Low);
+    let high = rule("tag=high").priority(Priority::High);
+    let case = Case::new("priorities", Size::new(1, 3, 0, 5), all).under([low, high]);
+    none_is_worse([case], is_delayed).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn caps_that_are_almost_used() {
-    let mut slower = Vec::new();
-    for (sites, cap, code, every) in [
+    let cases = [
         (1_usize, 2_u32, 0, 12_u64),
         (1, 2, 5, 12),
         (1, 2, 10, 12),
@@ -107,261 +109,163 @@ async fn caps_that_are_almost_used() {
         (2, 2, 10, 13),
         (2, 4, 10, 7),
         (3, 3, 10, 9),
-    ] {
-        let size = Size::new(6, 10, code, 5);
-        let all: Vec<_> = (0..100)
-            .map(|number| (number * every, format!("bank-1-1-{number}")))
-            .collect();
-        let rules = async |provider: &CosmosDBProvider| {
-            set(provider, rule("tag=bank").running(cap)).await;
-        };
+    ]
+    .map(|(sites, cap, code, every)| {
         let what = format!("{sites} sites, cap {cap}, code {code}, one every {every} ms");
-        let runs = both(&what, sites, &size, &all, rules).await;
-        let Some((never, handed)) = runs else { return };
-        if handed.mean() > never.mean() + ms(20) || handed.took > never.took * 11 / 10 {
-            slower.push((what, never.mean(), handed.mean()));
-        }
-    }
-    assert!(slower.is_empty(), "{slower:#?}");
+        let all = later("bank-1-1", 0, every, 100);
+        let case = Case::new(what, Size::new(6, 10, code, 5), all);
+        case.on(sites).under([rule("tag=bank").running(cap)])
+    });
+    none_is_worse(cases, |case, never, handed| {
+        handed.mean() > never.mean() + ms(20) || takes_longer(case, never, handed)
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn rates_that_are_almost_used() {
-    let size = Size::new(6, 10, 5, 5);
-    let all: Vec<_> = (0..100)
-        .map(|number| (number * 22, format!("bank-1-1-{number}")))
-        .collect();
-    let rules = async |provider: &CosmosDBProvider| {
-        set(provider, rule("tag=bank").starts_per_second(50.0)).await;
-    };
-    for sites in [1, 2] {
-        let runs = both("rates", sites, &size, &all, rules).await;
-        let Some((never, handed)) = runs else { return };
-        assert!(handed.mean() <= never.mean() + ms(20));
-    }
+    let cases = [1, 2].map(|sites| {
+        let all = later("bank-1-1", 0, 22, 100);
+        let case = Case::new(format!("rates, {sites} sites"), Size::new(6, 10, 5, 5), all);
+        let rate = rule("tag=bank").starts_per_second(50.0);
+        case.on(sites).under([rate])
+    });
+    none_is_worse(cases, |_, never, handed| {
+        handed.mean() > never.mean() + ms(20)
+    })
+    .await;
 }
 
 /// How many instances run is limited: a first turn must not be begun without a permit.
 #[tokio::test(start_paused = true)]
 async fn caps_of_instances() {
-    let size = Size::new(4, 10, 0, 5);
-    let all: Vec<_> = (0..40)
-        .map(|number| (number * 5, format!("plain-1-3-{number}")))
-        .collect();
-    let rules = async |provider: &CosmosDBProvider| {
-        set(provider, rule("orchestration=Wait").running(3)).await;
-    };
-    let runs = both("instances", 1, &size, &all, rules).await;
-    let Some((never, handed)) = runs else { return };
-    assert!(handed.took <= never.took * 11 / 10);
+    let all = later("plain-1-3", 0, 5, 40);
+    let case = Case::new("instances", Size::new(4, 10, 0, 5), all);
+    let case = case.under([rule("orchestration=Wait").running(3)]);
+    none_is_worse([case], takes_longer).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_a_cache() {
-    let mut slower = Vec::new();
-    for (shape, instances) in [
-        ("chains", many("plain", 1, 8, 12)),
-        ("one chain", many("plain", 1, 30, 1)),
-        ("fans", many("plain", 10, 2, 4)),
-    ] {
-        let size = Size {
-            cache: Some(0),
-            ..Size::new(4, 3, 0, 5)
-        };
-        let runs = both(&format!("no cache, {shape}"), 1, &size, &instances, nothing).await;
-        let Some((never, handed)) = runs else { return };
-        if handed.took > never.took * 11 / 10 || handed.requests > never.requests * 11 / 10 {
-            slower.push((shape, never.shown(), handed.shown()));
-        }
-    }
-    assert!(slower.is_empty(), "{slower:#?}");
+    let cases = [
+        ("chains", 1, 8, 12),
+        ("one chain", 1, 30, 1),
+        ("fans", 10, 2, 4),
+    ];
+    let cases = cases.map(|(shape, width, depth, count)| {
+        let mut size = Size::new(4, 3, 0, 5);
+        size.cache = Some(0);
+        let what = format!("no cache, {shape}");
+        Case::new(what, size, many("plain", width, depth, count))
+    });
+    none_is_worse(cases, |case, never, handed| {
+        takes_longer(case, never, handed) || handed.requests > never.requests * 11 / 10
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn sessions() {
-    let size = Size::new(4, 3, 2, 5);
-    let all = [many("sess", 4, 4, 6), many("sess", 1, 10, 4)].concat();
-    for sites in [1, 2] {
-        let runs = both("sessions", sites, &size, &all, nothing).await;
-        let Some((never, handed)) = runs else { return };
-        assert!(handed.took <= never.took * 12 / 10);
-    }
+    let cases = [1, 2].map(|sites| {
+        let all = [many("sess", 4, 4, 6), many("sess", 1, 10, 4)].concat();
+        let what = format!("sessions, {sites} sites");
+        Case::new(what, Size::new(4, 3, 2, 5), all).on(sites)
+    });
+    none_is_worse(cases, |_, never, handed| handed.took > never.took * 12 / 10).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_thousand_instances() {
-    let size = Size::new(8, 2, 1, 3);
     let all = many("plain", 1, 2, 1_000);
-    let runs = both("a thousand", 1, &size, &all, nothing).await;
-    let Some((never, handed)) = runs else { return };
-    let longest = |run: &Run| run.tally.starts.iter().copied().max();
-    println!(
-        "longest start: {:?}, {:?}",
-        longest(&never),
-        longest(&handed)
-    );
-    assert!(handed.took <= never.took * 11 / 10);
-    assert!(longest(&handed) <= longest(&never).map(|it| it + ms(40)));
+    let case = Case::new("a thousand", Size::new(8, 2, 1, 3), all);
+    none_is_worse([case], |case, never, handed| {
+        let longest = |run: &Run| run.tally.starts.iter().copied().max();
+        let is_started_late = longest(handed) > longest(never).map(|it| it + ms(40));
+        takes_longer(case, never, handed) || is_started_late
+    })
+    .await;
 }
 
 /// Single activities of others, while a chain runs, for the only worker.
 #[tokio::test(start_paused = true)]
 async fn a_chain_delays_no_single_activities() {
-    let mut slower = Vec::new();
-    for (workers, depth) in [(1, 200), (2, 200)] {
-        let size = Size::new(workers, 3, 0, 5);
-        let mut all = many("plain", 1, depth, u64::try_from(workers).expect("few"));
-        all.extend((0..12).map(|it| (50 + 40 * it, format!("plain-1-1-{}", 100 + it))));
+    let cases = [(1, 1), (2, 2)].map(|(workers, chains)| {
+        let all = [
+            many("plain", 1, 200, chains),
+            later("plain-1-1", 50, 40, 12),
+        ]
+        .concat();
         let what = format!("chains, {workers} workers");
-        let runs = both(&what, 1, &size, &all, nothing).await;
-        let Some((never, handed)) = runs else { return };
-        let of = |run: &Run| -> Vec<Duration> {
-            all.iter()
-                .filter(|(at, _)| *at > 0)
-                .map(|(_, it)| run.time_of(it))
-                .collect()
-        };
-        let (before, after) = (of(&never), of(&handed));
-        println!("{before:?}\n{after:?}");
-        let (most, now) = (before.iter().max(), after.iter().max());
-        if now > most.map(|it| *it + ms(40)).as_ref() {
-            slower.push((what, before, after));
-        }
-    }
-    assert!(slower.is_empty(), "{slower:?}");
+        Case::new(what, Size::new(workers, 3, 0, 5), all)
+    });
+    none_is_worse(cases, is_starved).await;
 }
 
 /// One dispatcher: completions of one instance do not go before the turns of others for long.
 #[tokio::test(start_paused = true)]
 async fn a_single_dispatcher() {
-    let mut slower = Vec::new();
-    for (shape, width, depth) in [("chains", 1, 60), ("fans", 8, 20)] {
-        let size = Size {
-            dispatchers: 1,
-            ..Size::new(16, 2, 3, 5)
-        };
-        let mut all = many("plain", width, depth, 2);
-        all.extend((0..10).map(|it| (50 + 40 * it, format!("plain-1-2-{}", 100 + it))));
-        let runs = both(&format!("one dispatcher, {shape}"), 1, &size, &all, nothing).await;
-        let Some((never, handed)) = runs else { return };
-        let of = |run: &Run| -> Vec<Duration> {
-            all.iter()
-                .filter(|(at, _)| *at > 0)
-                .map(|(_, it)| run.time_of(it))
-                .collect()
-        };
-        let (before, after) = (of(&never), of(&handed));
-        println!("{before:?}\n{after:?}");
-        if after.iter().max() > before.iter().max().map(|it| *it + ms(40)).as_ref() {
-            slower.push((shape, before, after));
-        }
-        if handed.took > never.took * 11 / 10 {
-            slower.push((shape, vec![never.took], vec![handed.took]));
-        }
-    }
-    assert!(slower.is_empty(), "{slower:?}");
+    let cases = [("chains", 1, 60), ("fans", 8, 20)].map(|(shape, width, depth)| {
+        let mut size = Size::new(16, 2, 3, 5);
+        size.dispatchers = 1;
+        let all = [
+            many("plain", width, depth, 2),
+            later("plain-1-2", 50, 40, 10),
+        ]
+        .concat();
+        Case::new(format!("one dispatcher, {shape}"), size, all)
+    });
+    none_is_worse(cases, |case, never, handed| {
+        is_starved(case, never, handed) || takes_longer(case, never, handed)
+    })
+    .await;
 }
 
 /// Activities of others that wait for the only worker, while a chain of longer activities runs.
 #[tokio::test(start_paused = true)]
 async fn a_chain_of_longer_activities_starves_nobody() {
-    let mut slower = Vec::new();
-    for (workers, activity) in [(1_usize, 60), (1, 150), (2, 60)] {
-        let size = Size::new(workers, activity, 0, 5);
-        let mut all = many("plain", 1, 80, u64::try_from(workers).expect("few"));
-        let every = activity * 4;
-        all.extend((0..10).map(|it| (100 + every * it, format!("plain-1-1-{}", 100 + it))));
+    let cases = [(1, 1, 60), (1, 1, 150), (2, 2, 60)].map(|(workers, chains, activity)| {
+        let others = later("plain-1-1", 100, activity * 4, 10);
+        let all = [many("plain", 1, 80, chains), others].concat();
         let what = format!("longer chains, {workers} workers, {activity} ms");
-        let runs = both(&what, 1, &size, &all, nothing).await;
-        let Some((never, handed)) = runs else { return };
-        let of = |run: &Run| -> Vec<Duration> {
-            all.iter()
-                .filter(|(at, _)| *at > 0)
-                .map(|(_, it)| run.time_of(it))
-                .collect()
-        };
-        let (before, after) = (of(&never), of(&handed));
-        println!("   never {before:?}\n   handed over {after:?}");
-        if after.iter().max() > before.iter().max().map(|it| *it + ms(40)).as_ref() {
-            slower.push((what, before, after));
-        }
-    }
-    assert!(slower.is_empty(), "{slower:#?}");
+        Case::new(what, Size::new(workers, activity, 0, 5), all)
+    });
+    none_is_worse(cases, is_starved).await;
 }
 
-/// The same for those of a high priority. The chain has none.
+/// A long chain without a limit, and others with this rule, which wait for the only worker.
+fn beside_a_chain(shape: &str, rule: Rule) -> Case {
+    let all = [many("plain", 1, 80, 1), later(shape, 100, 240, 10)].concat();
+    Case::new(shape, Size::new(1, 60, 0, 5), all).under([rule])
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_chain_starves_no_high_priority() {
-    let size = Size::new(1, 60, 0, 5);
-    let mut all = many("plain", 1, 80, 1);
-    all.extend((0..10).map(|it| (100 + 240 * it, format!("high-1-1-{}", 100 + it))));
-    let rules = async |provider: &CosmosDBProvider| {
-        set(provider, rule("tag=high").priority(Priority::High)).await;
-    };
-    let runs = both("high priority", 1, &size, &all, rules).await;
-    let Some((never, handed)) = runs else { return };
-    let of = |run: &Run| -> Vec<Duration> {
-        all.iter()
-            .filter(|(at, _)| *at > 0)
-            .map(|(_, it)| run.time_of(it))
-            .collect()
-    };
-    let (before, after) = (of(&never), of(&handed));
-    println!("   never {before:?}\n   handed over {after:?}");
-    assert!(
-        after.iter().max() <= before.iter().max().map(|it| *it + ms(40)).as_ref(),
-        "{before:?} {after:?}"
-    );
+    let case = beside_a_chain("high-1-1", rule("tag=high").priority(Priority::High));
+    none_is_worse([case], is_starved).await;
 }
 
-/// Keys with shares, one of which has a long chain; the others wait for the only worker.
 #[tokio::test(start_paused = true)]
 async fn a_chain_takes_no_share_of_another_key() {
-    let size = Size::new(1, 60, 0, 5);
-    let mut all = many("plain", 1, 80, 1);
-    all.extend((0..10).map(|it| (100 + 240 * it, format!("ada-1-1-{}", 100 + it))));
-    let rules = async |provider: &CosmosDBProvider| {
-        set(provider, rule("tag=ada").weight(100)).await;
-    };
-    let runs = both("shares of a key", 1, &size, &all, rules).await;
-    let Some((never, handed)) = runs else { return };
-    let of = |run: &Run| -> Vec<Duration> {
-        all.iter()
-            .filter(|(at, _)| *at > 0)
-            .map(|(_, it)| run.time_of(it))
-            .collect()
-    };
-    let (before, after) = (of(&never), of(&handed));
-    println!("   never {before:?}\n   handed over {after:?}");
-    assert!(
-        after.iter().max() <= before.iter().max().map(|it| *it + ms(40)).as_ref(),
-        "{before:?} {after:?}"
-    );
+    let case = beside_a_chain("ada-1-1", rule("tag=ada").weight(100));
+    none_is_worse([case], is_starved).await;
 }
 
 /// A process without work and one with a chain share a container: the waiting activities of the busy process
 /// are taken by the other.
 #[tokio::test(start_paused = true)]
 async fn two_processes_share_scarce_workers() {
-    let mut slower = Vec::new();
-    for (activity, code) in [(3, 0), (20, 10), (60, 0)] {
-        let size = Size::new(1, activity, code, 5);
+    let cases = [(3, 0), (20, 10), (60, 0)].map(|(activity, code)| {
         let all = [many("plain", 1, 20, 4), many("plain", 6, 1, 6)].concat();
         let what = format!("two processes, {activity} ms, code {code}");
-        let runs = both(&what, 2, &size, &all, nothing).await;
-        let Some((never, handed)) = runs else { return };
-        if handed.took > never.took * 11 / 10 {
-            slower.push((what, never.took, handed.took));
-        }
-    }
-    assert!(slower.is_empty(), "{slower:?}");
+        Case::new(what, Size::new(1, activity, code, 5), all).on(2)
+    });
+    none_is_worse(cases, takes_longer).await;
 }
 
 #[ignore = "takes a minute"]
 #[tokio::test(start_paused = true)]
 async fn throughput_of_other_sizes() {
-    let mut slower = Vec::new();
-    for (workers, dispatchers, activity, code, latency) in [
+    let sizes = [
         (2, 2, 3, 5, 5),
         (2, 2, 10, 8, 10),
         (16, 6, 2, 5, 5),
@@ -369,26 +273,16 @@ async fn throughput_of_other_sizes() {
         (4, 4, 0, 3, 3),
         (4, 4, 0, 1, 3),
         (8, 8, 5, 10, 4),
-    ] {
-        for (shape, instances) in [
-            ("chains", many("plain", 1, 6, 24)),
-            ("fans", many("plain", 30, 1, 6)),
-            ("one fan", many("plain", 250, 1, 1)),
-            ("lanes", many("plain", 6, 6, 5)),
-        ] {
-            let size = Size {
-                dispatchers,
-                ..Size::new(workers, activity, code, latency)
-            };
-            let what = format!(
-                "{workers} workers, {dispatchers} dispatchers, activity {activity}, code {code}, latency {latency}, {shape}"
-            );
-            let runs = both(&what, 1, &size, &instances, nothing).await;
-            let Some((never, handed)) = runs else { return };
-            if handed.took > never.took * 11 / 10 {
-                slower.push((what, never.took, handed.took));
-            }
-        }
-    }
-    assert!(slower.is_empty(), "{slower:#?}");
+    ];
+    let cases = sizes
+        .into_iter()
+        .flat_map(|(workers, dispatchers, activity, code, latency)| {
+            let mut size = Size::new(workers, activity, code, latency);
+            size.dispatchers = dispatchers;
+            [(1, 6, 24), (30, 1, 6), (250, 1, 1), (6, 6, 5)].map(|(width, depth, count)| {
+                let all = many("plain", width, depth, count);
+                Case::new(format!("{count} of {width}-{depth}"), size.clone(), all)
+            })
+        });
+    none_is_worse(cases, takes_longer).await;
 }

@@ -5,6 +5,31 @@ use super::*;
 /// How long a dispatcher is held while a message of its turn is being stored: `HAND_OVER_GATE`.
 const HELD: Duration = ms(1_100);
 
+/// When this has been acknowledged, since `begun`.
+fn timed(
+    acknowledged: JoinHandle<Result<(), ProviderError>>,
+    begun: Instant,
+) -> JoinHandle<Duration> {
+    tokio::spawn(async move {
+        acknowledged.await.expect("no panic").expect("it has ended");
+        begun.elapsed()
+    })
+}
+
+/// Whether another process finds an activity to run within this time.
+fn runs_elsewhere(stage: &Stage, time: Duration) -> JoinHandle<bool> {
+    let other = stage.other.clone();
+    tokio::spawn(async move {
+        let (until, mut twice) = (Instant::now() + time, false);
+        while Instant::now() < until {
+            let fetched = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
+            twice |= fetched.await.is_ok_and(|found| found.is_some());
+            sleep(ms(500)).await;
+        }
+        twice
+    })
+}
+
 /// The acknowledgement does not wait for the chunks of a large turn.
 async fn ack_of_a_large_turn(policy: HandOver) -> Option<(Duration, Duration)> {
     let (stage, network) = networked(policy, 2).await?;
@@ -14,10 +39,7 @@ async fn ack_of_a_large_turn(policy: HandOver) -> Option<(Duration, Duration)> {
     let begun = Instant::now();
     let acknowledged = stage.acknowledge(activity);
     let (item, token, _) = turn.await.expect("a turn");
-    let ended = tokio::spawn(async move {
-        acknowledged.await.expect("no panic").expect("it has ended");
-        begun.elapsed()
-    });
+    let ended = timed(acknowledged, begun);
     let large = noise(20_000_000);
     // The other activity is there for the next worker.
     let provider = stage.provider.clone();
@@ -28,8 +50,7 @@ async fn ack_of_a_large_turn(policy: HandOver) -> Option<(Duration, Duration)> {
         fetched.await.expect("fetch").expect("an activity");
         begun.elapsed()
     });
-    let committed = stage.commit_with(&item, &token, &large, None).await;
-    committed.expect("it is committed");
+    ok!(stage.commit_with(&item, &token, &large, None));
     let times = (
         ended.await.expect("no panic"),
         next.await.expect("no panic"),
@@ -40,13 +61,7 @@ async fn ack_of_a_large_turn(policy: HandOver) -> Option<(Duration, Duration)> {
 
 #[tokio::test(start_paused = true)]
 async fn an_acknowledgement_does_not_wait_for_a_large_commit() {
-    let Some(never) = ack_of_a_large_turn(HandOver::Never).await else {
-        return;
-    };
-    let handed = ack_of_a_large_turn(HandOver::default())
-        .await
-        .expect("simulated");
-    println!("ack, next fetch: {never:?} never, {handed:?} handed over");
+    let (never, handed) = or_skip!(compared(ack_of_a_large_turn).await);
     assert!(
         handed.0 <= never.0 + ms(60) && handed.1 <= never.1 + ms(60),
         "{never:?} never, {handed:?} handed over"
@@ -61,31 +76,10 @@ async fn start_of_a_large_turn(policy: HandOver) -> Option<Duration> {
     let begun = Instant::now();
     let start = stage.start("new");
     let (item, token, _) = turn.await.expect("a turn");
-    let ended = tokio::spawn(async move {
-        start.await.expect("no panic").expect("it has started");
-        begun.elapsed()
-    });
-    let events = vec![
-        Event::with_event_id(1, "new", 1, None, started("Wait", "")),
-        Event::with_event_id(
-            2,
-            "new",
-            1,
-            None,
-            EventKind::ActivityScheduled {
-                name: "Work".to_owned(),
-                input: noise(20_000_000),
-                session_id: None,
-                tag: None,
-            },
-        ),
-    ];
+    let ended = timed(start, begun);
     drop(item);
-    let metadata = metadata_of("Wait");
-    let committed =
-        stage
-            .provider
-            .ack_orchestration_item(&token, 1, events, vec![], vec![], metadata, vec![]);
+    let large = noise(20_000_000);
+    let committed = stage.begin(&token, "new", &large, vec![]);
     committed.await.expect("it is committed");
     let time = ended.await.expect("no panic");
     stage.backend.stop().await;
@@ -94,13 +88,7 @@ async fn start_of_a_large_turn(policy: HandOver) -> Option<Duration> {
 
 #[tokio::test(start_paused = true)]
 async fn a_start_does_not_wait_for_a_large_commit() {
-    let Some(never) = start_of_a_large_turn(HandOver::Never).await else {
-        return;
-    };
-    let handed = start_of_a_large_turn(HandOver::default())
-        .await
-        .expect("simulated");
-    println!("start: {never:?} never, {handed:?} handed over");
+    let (never, handed) = or_skip!(compared(start_of_a_large_turn).await);
     assert!(handed <= never + ms(60), "{never:?}, {handed:?}");
 }
 
@@ -127,13 +115,7 @@ async fn abandon_while_stored(policy: HandOver) -> Option<Duration> {
 
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_turn_holds_its_dispatcher() {
-    let Some(never) = abandon_while_stored(HandOver::Never).await else {
-        return;
-    };
-    let handed = abandon_while_stored(HandOver::default())
-        .await
-        .expect("simulated");
-    println!("abandon: {never:?} never, {handed:?} handed over");
+    let (never, handed) = or_skip!(compared(abandon_while_stored).await);
     assert!(handed <= never + ms(60), "{never:?}, {handed:?}");
 }
 
@@ -154,19 +136,13 @@ async fn beside_a_slow_store(policy: HandOver) -> Option<(Duration, Duration, bo
     sleep(ms(12)).await;
     let begun = Instant::now();
     let beside = stage.acknowledge(second);
-    let ended = tokio::spawn(async move {
-        beside.await.expect("no panic").expect("it has ended");
-        begun.elapsed()
-    });
+    let ended = timed(beside, begun);
     sleep(MOMENT).await;
     let committing = Instant::now();
     let committed = stage.commit_with(&item, &token, "done", None).await;
     let took = committing.elapsed();
-    println!("{} messages, {committed:?}", item.messages.len());
     if let Ok(turn) = timeout(SECOND * 20, next).await {
-        let turn = turn.expect("a turn");
-        let again = stage.commit(&turn, None).await;
-        println!("next: {} messages, {again:?}", turn.0.messages.len());
+        let _again = stage.commit(&turn.expect("a turn"), None).await;
     }
     let time = ended.await.expect("no panic");
     let _ended = acknowledged.await.expect("no panic");
@@ -176,13 +152,7 @@ async fn beside_a_slow_store(policy: HandOver) -> Option<(Duration, Duration, bo
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_store_loses_no_turn() {
-    let Some(never) = beside_a_slow_store(HandOver::Never).await else {
-        return;
-    };
-    let handed = beside_a_slow_store(HandOver::default())
-        .await
-        .expect("simulated");
-    println!("{never:?} never, {handed:?} handed over");
+    let (never, handed) = or_skip!(compared(beside_a_slow_store).await);
     assert!(handed.2 || !never.2, "the turn is lost");
     assert!(handed.1 <= never.1 + ms(60), "the dispatcher is held");
     assert!(handed.0 <= never.0 + ms(60), "the worker is held");
@@ -217,13 +187,7 @@ async fn event_beside_a_slow_store(policy: HandOver) -> Option<(Duration, bool)>
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_is_not_lost_because_its_completion_is_stored_slowly() {
-    let Some(never) = event_beside_a_slow_store(HandOver::Never).await else {
-        return;
-    };
-    let handed = event_beside_a_slow_store(HandOver::default())
-        .await
-        .expect("simulated");
-    println!("{never:?} never, {handed:?} handed over");
+    let (never, handed) = or_skip!(compared(event_beside_a_slow_store).await);
     assert!(handed.1 || !never.1, "the turn is lost");
     assert!(handed.0 <= never.0 + HELD, "the dispatcher is held");
 }
@@ -246,13 +210,7 @@ async fn ack_with_slow_reads(policy: HandOver) -> Option<Duration> {
 
 #[tokio::test(start_paused = true)]
 async fn an_acknowledgement_does_not_wait_for_a_slow_read() {
-    let Some(never) = ack_with_slow_reads(HandOver::Never).await else {
-        return;
-    };
-    let handed = ack_with_slow_reads(HandOver::default())
-        .await
-        .expect("simulated");
-    println!("ack: {never:?} never, {handed:?} handed over");
+    let (never, handed) = or_skip!(compared(ack_with_slow_reads).await);
     assert!(handed <= never + ms(60), "{never:?}, {handed:?}");
 }
 
@@ -271,30 +229,15 @@ async fn runs_beside_a_large_commit(policy: HandOver) -> Option<(bool, bool, Dur
         tokio::spawn(async move {
             loop {
                 sleep(SECOND * 3).await;
-                let renewed = provider.renew_work_item_lock(&token, lock).await;
-                println!("renewed after {:?}: {renewed:?}", begun.elapsed());
+                let _renewed = provider.renew_work_item_lock(&token, lock).await;
             }
         })
     };
-    let other = stage.other.clone();
-    let twice = tokio::spawn(async move {
-        let until = Instant::now() + SECOND * 60;
-        while Instant::now() < until {
-            let fetched = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
-            if fetched.await.expect("fetch").is_some() {
-                println!("it runs again after {:?}", begun.elapsed());
-                return true;
-            }
-            sleep(ms(500)).await;
-        }
-        false
-    });
+    let twice = runs_elsewhere(&stage, SECOND * 60);
     let (item, commit_token, _) = turn.await.expect("a turn");
     let large = noise(20_000_000);
     let committed = stage.commit_with(&item, &commit_token, &large, None).await;
-    println!("committed after {:?}: {committed:?}", begun.elapsed());
-    let answer = acknowledged.await.expect("no panic");
-    println!("acknowledged after {:?}: {answer:?}", begun.elapsed());
+    let _ended = acknowledged.await.expect("no panic");
     let took = begun.elapsed();
     renews.abort();
     let twice = twice.await.expect("no panic");
@@ -304,19 +247,12 @@ async fn runs_beside_a_large_commit(policy: HandOver) -> Option<(bool, bool, Dur
 
 #[tokio::test(start_paused = true)]
 async fn an_activity_does_not_run_again_because_its_turn_is_large() {
-    let Some(never) = runs_beside_a_large_commit(HandOver::Never).await else {
-        return;
-    };
-    let handed = runs_beside_a_large_commit(HandOver::default())
-        .await
-        .expect("simulated");
-    println!("{never:?} never, {handed:?} handed over");
+    let (never, handed) = or_skip!(compared(runs_beside_a_large_commit).await);
     assert!(!handed.0 || never.0, "it runs again");
     assert!(handed.1 || !never.1, "the turn is lost");
 }
 
 /// The commits of the process are throttled for longer than the lock.
-#[expect(clippy::too_many_lines, reason = "the steps of one run")]
 async fn runs_beside_a_throttled_commit(policy: HandOver, lasts: u32) -> Option<(bool, bool)> {
     use cdb_emulator::{Effect, Fault, OperationKind};
     let (stage, network) = networked(policy, 1).await?;
@@ -324,7 +260,6 @@ async fn runs_beside_a_throttled_commit(policy: HandOver, lasts: u32) -> Option<
     let activity = stage.activity().await;
     let token = activity.1.clone();
     let turn = stage.dispatcher().await;
-    let begun = Instant::now();
     let acknowledged = stage.acknowledge(activity);
     let turn = turn.await.expect("a turn");
     let throttled = Effect::throttled(ms(500));
@@ -337,18 +272,15 @@ async fn runs_beside_a_throttled_commit(policy: HandOver, lasts: u32) -> Option<
             loop {
                 tokio::select! {
                     answer = &mut acknowledged => {
-                        let answer = answer.expect("no panic");
-                        println!("acknowledged after {:?}: {answer:?}", begun.elapsed());
-                        if answer.is_err() {
+                        let is_ended = answer.expect("no panic").is_ok();
+                        if !is_ended {
                             // As the runtime does.
-                            let abandoned = provider.abandon_work_item(&token, None, false).await;
-                            println!("abandoned after {:?}: {abandoned:?}", begun.elapsed());
+                            let _abandoned = provider.abandon_work_item(&token, None, false).await;
                         }
-                        return answer.is_ok();
+                        return is_ended;
                     }
                     () = sleep(SECOND * 10) => {
-                        let renewed = provider.renew_work_item_lock(&token, LOCK).await;
-                        println!("renewed after {:?}: {renewed:?}", begun.elapsed());
+                        let _renewed = provider.renew_work_item_lock(&token, LOCK).await;
                     }
                 }
             }
@@ -357,34 +289,15 @@ async fn runs_beside_a_throttled_commit(policy: HandOver, lasts: u32) -> Option<
     let committed = {
         let provider = stage.provider.clone();
         tokio::spawn(async move {
-            let committed = super::super::stage::commit_turn(&provider, &turn.0, &turn.1).await;
-            println!("committed after {:?}: {committed:?}", begun.elapsed());
+            let _committed = commit_turn(&provider, &turn.0, &turn.1).await;
         })
     };
-    let other = stage.other.clone();
-    let twice = tokio::spawn(async move {
-        let until = Instant::now() + SECOND * (lasts + 30);
-        let mut twice = false;
-        while Instant::now() < until {
-            let fetched = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
-            if let Ok(Some(_)) = fetched.await {
-                println!("it runs again after {:?}", begun.elapsed());
-                twice = true;
-            }
-            sleep(ms(500)).await;
-        }
-        twice
-    });
+    let twice = runs_elsewhere(&stage, SECOND * (lasts + 30));
     sleep(SECOND * lasts).await;
     stage.emulator().clear_faults();
     let is_accepted = worker.await.expect("no panic");
     committed.await.expect("no panic");
     let twice = twice.await.expect("no panic");
-    println!(
-        "{} completions, {} activities",
-        stage.completions().await,
-        stage.activities().await
-    );
     stage.backend.stop().await;
     Some((twice, is_accepted))
 }
@@ -393,12 +306,9 @@ async fn runs_beside_a_throttled_commit(policy: HandOver, lasts: u32) -> Option<
 async fn an_activity_does_not_run_again_because_its_turn_is_throttled() {
     let mut worse = Vec::new();
     for lasts in [5, 20] {
-        let Some(never) = runs_beside_a_throttled_commit(HandOver::Never, lasts).await else {
-            return;
-        };
-        let handed = runs_beside_a_throttled_commit(HandOver::default(), lasts).await;
-        println!("{lasts}: {never:?} never, {handed:?} handed over");
-        if Some(never) != handed {
+        let run = async |policy| runs_beside_a_throttled_commit(policy, lasts).await;
+        let (never, handed) = or_skip!(compared(run).await);
+        if never != handed {
             worse.push((lasts, never, handed));
         }
     }
@@ -431,13 +341,7 @@ async fn turn_of_a_slowly_stored_start(policy: HandOver) -> Option<(Duration, bo
 
 #[tokio::test(start_paused = true)]
 async fn a_first_turn_is_not_lost_because_its_start_is_stored_slowly() {
-    let Some(never) = turn_of_a_slowly_stored_start(HandOver::Never).await else {
-        return;
-    };
-    let handed = turn_of_a_slowly_stored_start(HandOver::default())
-        .await
-        .expect("simulated");
-    println!("{never:?} never, {handed:?} handed over");
+    let (never, handed) = or_skip!(compared(turn_of_a_slowly_stored_start).await);
     assert!(handed.1 || !never.1, "the turn is lost");
     assert!(handed.0 <= never.0 + HELD, "the dispatcher is held");
 }
@@ -447,9 +351,7 @@ async fn a_first_turn_is_not_lost_because_its_start_is_stored_slowly() {
 async fn an_acknowledgement_far_away() {
     let mut times = Vec::new();
     for policy in [HandOver::Never, HandOver::default()] {
-        let Some((stage, network)) = networked(policy, 1).await else {
-            return;
-        };
+        let (stage, network) = or_skip!(networked(policy, 1).await);
         let activity = stage.activity().await;
         sleep(SECOND * 3).await;
         network.slow_down(ANY, ms(100));
@@ -457,10 +359,7 @@ async fn an_acknowledgement_far_away() {
         let begun = Instant::now();
         let acknowledged = stage.acknowledge(activity);
         let turn = turn.await.expect("a turn");
-        let ended = tokio::spawn(async move {
-            acknowledged.await.expect("no panic").expect("it has ended");
-            begun.elapsed()
-        });
+        let ended = timed(acknowledged, begun);
         stage.commit(&turn, None).await.expect("it is committed");
         times.push((ended.await.expect("no panic"), begun.elapsed()));
         stage.backend.stop().await;

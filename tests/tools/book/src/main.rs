@@ -1,7 +1,8 @@
-//! `cargo book`: makes the book out of docs/, and fails where it links to what is not there. Beside
-//! its pages it writes their Markdown and `llms.txt`, for programs that read the book.
+//! `cargo book`: makes the book out of docs/ and the files that it links to, and fails if one is missing.
+//! Beside its pages it writes their Markdown and `llms.txt`, for programs that read the book.
 
 mod llms;
+mod outside;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,8 +27,11 @@ fn main() -> ExitCode {
 }
 
 fn build() -> Result<PathBuf> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs");
-    let book = MDBook::load(&docs)?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let docs = root.join("docs");
+    let staged = root.join("target/book-source");
+    outside::stage(&root, &staged)?;
+    let book = MDBook::load(&staged)?;
     book.build()?;
     let folder = book.build_dir_for("html");
     // With the included files.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cdb_provider::Extent;
+use cdb_provider::TreeScope;
 use duroxide::Client;
 use futures::future::join_all;
 
@@ -297,7 +297,7 @@ async fn hold_for(caller: &Caller, instance: &str, time: Option<Duration>) -> Re
     sleep(Duration::from_secs(1)).await;
     let paused = caller
         .provider
-        .pause(instance, Extent::Alone, "a simulation")
+        .pause(instance, TreeScope::Alone, "a simulation")
         .await;
     match paused {
         // It has not begun.
@@ -305,7 +305,7 @@ async fn hold_for(caller: &Caller, instance: &str, time: Option<Duration>) -> Re
         // After another error it may be paused.
         _ => sleep(time).await,
     }
-    let resume = || caller.provider.resume(instance, Extent::Alone);
+    let resume = || caller.provider.resume(instance, TreeScope::Alone);
     let resumed = keep_trying(resume).await;
     resumed
         .map(drop)

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use cdb_client::{ContainerClient, CosmosClient};
-use cdb_coordination::Store;
+use cdb_coordination::Repository;
 use cdb_coordination::store::StoreError;
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
@@ -164,7 +164,7 @@ impl Calls {
 
 /// Writes at the same times as all other nodes.
 async fn write_all(container: ContainerClient<Documents>, calls: Calls) {
-    let store = Store::<Documents, Claim>::new(&container);
+    let store = Repository::<Documents, Claim>::new(&container);
     loop {
         let round = elapsed().as_secs() / ROUND.as_secs() + 1;
         let next = Duration::from_secs(round * ROUND.as_secs());
@@ -204,7 +204,7 @@ async fn append(container: &ContainerClient<Documents>, calls: &Calls, round: u6
         .await;
 }
 
-async fn claim(store: &Store<Documents, Claim>, calls: &Calls, round: u64) {
+async fn claim(store: &Repository<Documents, Claim>, calls: &Calls, round: u64) {
     let claim = Claim {
         place: format!("claim-{round}"),
         replaced: 0,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use cdb_provider::{CosmosDBProvider, Extent};
+use cdb_provider::{CosmosDBProvider, TreeScope};
 use duroxide::providers::ProviderError;
 
 use crate::excuses::Excuses;
@@ -44,14 +44,14 @@ type Done = Result<Result<Vec<String>, ProviderError>, String>;
 async fn pause(operator: &mut Operator, name: &str) -> Done {
     let what = format!("{name}: a pause");
     let pause = async |provider: &CosmosDBProvider| {
-        provider.pause(name, Extent::Tree, "a simulation").await
+        provider.pause(name, TreeScope::Tree, "a simulation").await
     };
     operator.run(&what, pause).await
 }
 
 async fn resume(operator: &mut Operator, name: &str) -> Done {
     let what = format!("{name}: a resumption");
-    let resume = async |provider: &CosmosDBProvider| provider.resume(name, Extent::Tree).await;
+    let resume = async |provider: &CosmosDBProvider| provider.resume(name, TreeScope::Tree).await;
     operator.run(&what, resume).await
 }
 

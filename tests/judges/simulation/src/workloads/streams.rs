@@ -223,7 +223,7 @@ impl Record {
         if failure.message.stream.starts_with(HELD) {
             return;
         }
-        if let Err(WorkError::EffectRefused { .. }) | Ok(Settlement::SetAside) = failure.settled {
+        if let Err(WorkError::EffectRefused { .. }) | Ok(Settlement::Dead) = failure.settled {
             let (stream, id) = (&failure.message.stream, &failure.message.message_id);
             let problem = format!("{stream}: message {id}: {}", failure.reason);
             let problems = &mut self.0.lock().problems;
