@@ -71,7 +71,7 @@ impl Inner {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "an unreadable message cannot be marked as dead")
+                    tracing::warn!(%error, "an unreadable message cannot be marked as dead");
                 }
             }
         }

@@ -40,7 +40,7 @@ pub(crate) mod prelude {
     pub(crate) use tokio::time::{Instant, sleep};
 
     pub(crate) use super::{
-        About, Activities, Gate, Joining, Member, Orchestrations, Workload, number, open, part,
+        About, Activities, Gate, Joining, Member, Orchestrations, Part, Workload, number, open,
         read_all,
     };
     pub(crate) use crate::caller::{BOUND, Caller, Seen};
@@ -146,13 +146,8 @@ impl About {
     }
 }
 
-/// What a workload runs on a node.
+/// What a workload runs on a node; it ends when it is dropped.
 pub(crate) type Part = Option<Box<dyn Any + Send>>;
-
-/// Keeps what ends when it is dropped.
-pub(crate) fn part(part: impl Any + Send) -> Part {
-    Some(Box::new(part))
-}
 
 /// A workload that starts its part of a node, in any task.
 pub(crate) type Joining<'a> = BoxFuture<'a, Result<Part, String>>;

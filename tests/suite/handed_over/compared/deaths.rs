@@ -115,6 +115,17 @@ async fn all_received(what: &str, reader: &CosmosDBProvider, mut left: Vec<Strin
     }
 }
 
+/// Returns what draws numbers below a limit.
+fn random(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    move |end| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % end
+    }
+}
+
 /// Processes with and without the setting, whose networks stall, and pauses.
 async fn weather(seed: u64) -> Option<()> {
     let backend = Backend::start_in_simulated_time(|_| {}).await?;
@@ -129,13 +140,7 @@ async fn weather(seed: u64) -> Option<()> {
         providers.push(provider);
     }
     sleep(SECOND * 2).await;
-    let mut state = (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut below = move |end: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) % end
-    };
+    let mut below = random(seed);
     let accepted = Accepted::default();
     let mut starts = Vec::new();
     for number in 0..30_u64 {

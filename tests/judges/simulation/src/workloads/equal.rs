@@ -115,7 +115,7 @@ impl Workload for Equal {
             }
             let mut writes = JoinSet::new();
             writes.spawn(write_all(node.open(EQUAL).await?, self.calls.clone()));
-            Ok(part(writes))
+            Ok::<Part, String>(Some(Box::new(writes)))
         })
     }
 

@@ -121,7 +121,7 @@ impl Workload for Streams {
             let work = coordinator(&container, pace, Arc::new(membership)).await?;
             node.handling.add(place(MEMBERS));
             let handlers = self.record.handlers(node.number, node.handling.clone());
-            Ok(part(work.run(RunConfig::default(), handlers)))
+            Ok::<Part, String>(Some(Box::new(work.run(RunConfig::default(), handlers))))
         })
     }
 
