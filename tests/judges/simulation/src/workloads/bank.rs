@@ -148,7 +148,7 @@ impl Workload for Bank {
             ));
             let leases = Leases::new(&bank, name.clone()).with_duration(LEASE);
             tasks.spawn(write_all(leases, random("leases"), self.gate.clone()));
-            Ok(part((tasks, messaging)))
+            Ok::<Part, String>(Some(Box::new((tasks, messaging))))
         })
     }
 
