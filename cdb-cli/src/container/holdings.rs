@@ -72,7 +72,7 @@ impl Holdings {
         let (database, name) = (connection.database()?, &connection.container);
         // First, because its error names the remedy for a container of a program.
         let messages = model.messages(&database, name, live)?;
-        let orchestrations = match model.holds_orchestrations() {
+        let orchestrations = match model.require_orchestrations() {
             Ok(()) => Some(Orchestrations::open(connection, model).await?),
             Err(_) => None,
         };

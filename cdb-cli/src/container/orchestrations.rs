@@ -35,7 +35,7 @@ impl Orchestrations {
     /// Fails when the container holds no orchestrations, has a newer schema than this command, or cannot
     /// be read.
     pub(crate) async fn open(connection: &Connection, model: &Model) -> Result<Self, Failure> {
-        model.holds_orchestrations()?;
+        model.require_orchestrations()?;
         let database = connection.database()?;
         let container = database.container::<Durable>(&connection.container);
         let config = CosmosDBProviderConfig {

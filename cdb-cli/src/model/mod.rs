@@ -73,7 +73,7 @@ pub(crate) struct Settings {
 pub(crate) struct Model {
     /// The name of the container.
     pub container: String,
-    /// The name of its type.
+    /// The name of the Rust type.
     pub name: &'static str,
     pub discriminator: &'static str,
     pub documents: &'static [&'static DocumentShape],
@@ -221,7 +221,7 @@ impl Model {
     ///
     /// # Errors
     /// When it does not. The error says what to do.
-    pub(crate) fn holds_orchestrations(&self) -> Result<(), Failure> {
+    pub(crate) fn require_orchestrations(&self) -> Result<(), Failure> {
         let name = self.name;
         let key = &self.definition.partition_key.paths;
         if *key != Durable::PARTITION_KEY || self.discriminator != Durable::DISCRIMINATOR {

@@ -23,10 +23,10 @@ fn is_about(command: &str, model: &Model) -> bool {
     };
     match command {
         "instances" | "queues" | "limits" | "members" | "dashboard" => {
-            model.holds_orchestrations().is_ok()
+            model.require_orchestrations().is_ok()
         }
         "messages" => {
-            model.holds_orchestrations().is_ok()
+            model.require_orchestrations().is_ok()
                 || has(<MessageDocument<Durable> as Document>::SHAPE.discriminator)
                 || has(WorkMessage::SHAPE.discriminator)
         }

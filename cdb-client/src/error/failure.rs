@@ -42,7 +42,7 @@ struct Details {
     source: Option<Source>,
 }
 
-/// What another document has.
+/// What a conflict is about: what another document has already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Id,
@@ -66,7 +66,7 @@ pub struct CallDetails {
     pub resource: String,
     /// The status of the last answer; `None` when the last attempt got none.
     pub status: Option<ResponseStatus>,
-    /// Identifies the last attempt to Microsoft's support.
+    /// The id under which Microsoft's support finds the last attempt.
     pub activity_id: String,
     /// The number of attempts.
     pub attempts: u32,
@@ -231,7 +231,7 @@ impl Error {
     }
 
     /// Replaces a conflict by the failure of the read that was to find out what it is about.
-    pub(crate) fn undecided(mut self, unread: Self) -> Self {
+    pub(crate) fn into_read_failure(mut self, unread: Self) -> Self {
         self.0.kind = unread.kind();
         self.0.message = format!(
             "the id or a unique key is taken, and which of them could not be read ({}): {}",

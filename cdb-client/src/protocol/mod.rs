@@ -1,4 +1,7 @@
 //! Requests and answers of the service, as its REST protocol writes them.
+//!
+//! A request also says what sending it needs: `Route`, which regions can serve it, and `Repeat`, whether it
+//! may be sent again. `Outcome` is how one attempt ended, `Accepted` the accepted answer of the whole call.
 
 mod accepted;
 pub(crate) mod header;

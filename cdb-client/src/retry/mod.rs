@@ -1,4 +1,4 @@
-//! Sends a request until it succeeds, fails permanently, or reaches its deadline. `path.rs` has the order of the
+//! Sends a request until it succeeds, fails permanently, or reaches its deadline. `send.rs` has the order of the
 //! stages.
 
 mod attempt;
@@ -8,10 +8,10 @@ mod call;
 mod channel;
 mod config;
 mod deadline;
-mod path;
 mod pipeline;
 mod reroute;
 mod rights;
+mod send;
 mod telemetry;
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The headers of the W3C trace context, which new messages inherit.
+/// The headers of W3C Trace Context and W3C Baggage, which new messages inherit.
 const TRACE_HEADERS: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 
 tokio::task_local! {
@@ -68,7 +68,7 @@ impl MessageContext {
         self.headers.is_empty() && self.scope.is_empty()
     }
 
-    /// The size of names and values in bytes.
+    /// The size of names and values in bytes, each pair with the quotes, colon and comma of its JSON (6).
     pub fn size_bytes(&self) -> usize {
         let all = self.headers.iter().chain(&self.scope);
         all.map(|(name, value)| name.len() + value.len() + 6).sum()

@@ -38,7 +38,7 @@ pub(crate) fn definition(
     }
     partition_key(&definition["partitionKey"])?;
     unique_keys(&definition["uniqueKeyPolicy"])?;
-    let expires = time_to_live(&definition)?;
+    let has_time_to_live = time_to_live(&definition)?;
     let indexing = &definition["indexingPolicy"];
     let lists = ["includedPaths", "excludedPaths"];
     let says_paths = lists.iter().any(|list| !indexing[*list].is_null());
@@ -61,7 +61,7 @@ pub(crate) fn definition(
     if indexes {
         definition["indexingPolicy"]["automatic"] = true.into();
     }
-    policy::check(&definition["indexingPolicy"], expires)?;
+    policy::check(&definition["indexingPolicy"], has_time_to_live)?;
     plan::check_computed(&definition)?;
     vectors(&definition, former)?;
     if let Some(former) = former {

@@ -1,5 +1,5 @@
-//! The rules of indexing policies: the grammar of paths, and limits (index-policy,
-//! concepts-limits).
+//! The rules of indexing policies: the mode, the grammar of paths, and limits. Source: Microsoft Learn,
+//! index-policy and concepts-limits.
 
 use std::collections::HashSet;
 
@@ -16,11 +16,11 @@ const MOST_COMPOSITE_PATHS: usize = 100;
 
 /// Checks an indexing policy. Time to live requires an index, so it is rejected with the mode
 /// `none`.
-pub(super) fn check(policy: &Value, expires: bool) -> Result<(), ServiceError> {
+pub(super) fn check(policy: &Value, has_time_to_live: bool) -> Result<(), ServiceError> {
     let mode = policy["indexingMode"].as_str().unwrap_or("consistent");
     match mode.to_ascii_lowercase().as_str() {
         "consistent" => {}
-        "none" if expires => {
+        "none" if has_time_to_live => {
             return Err(ServiceError::bad_request(
                 "The defaultTtl property cannot be set when the indexing mode is 'None'.",
             ));
@@ -52,7 +52,7 @@ pub(super) fn check(policy: &Value, expires: bool) -> Result<(), ServiceError> {
              this path in one of the sets.",
         ));
     }
-    composites(policy)
+    check_composites(policy)
 }
 
 fn paths<'a>(policy: &'a Value, list: &str) -> Result<Vec<&'a str>, ServiceError> {
@@ -79,7 +79,7 @@ fn paths<'a>(policy: &'a Value, list: &str) -> Result<Vec<&'a str>, ServiceError
     entries.iter().map(path).collect()
 }
 
-fn composites(policy: &Value) -> Result<(), ServiceError> {
+fn check_composites(policy: &Value) -> Result<(), ServiceError> {
     let mut total = 0;
     for composite in policy["compositeIndexes"].as_array().into_iter().flatten() {
         let paths = composite.as_array().map_or(&[][..], Vec::as_slice);

@@ -1,4 +1,5 @@
-//! A running emulator.
+//! A running emulator: its endpoint and key, and what a test changes while it runs (partitions, regions, settings,
+//! faults).
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use crate::time::stopwatch;
 
 /// Maximum time until a writer without work has ended, even when the requests in progress have used
 /// up the time to stop.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
+const MIN_CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running emulator. It stops when it is dropped.
 ///
@@ -322,6 +323,6 @@ impl Drop for Emulator {
         let limit = self.stop_by.map_or(CLOSE_TIMEOUT, |stop_by| {
             stop_by.saturating_duration_since(stopwatch())
         });
-        self.state.service.store.close(limit.max(IDLE_TIMEOUT));
+        self.state.service.store.close(limit.max(MIN_CLOSE_TIMEOUT));
     }
 }

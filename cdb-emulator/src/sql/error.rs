@@ -1,4 +1,5 @@
 //! Query errors in the service's form: code, location and cause, as JSON in the message.
+//! [`check_length`] is the only rule here, because it needs no parser.
 //!
 //! SC1001, SC1010, SC1012, SC2001, SC2005, SC2202, SC2204 and SC3020 are known from users' reports. The codes of
 //! other errors are not published; they are SC2000 here.
@@ -56,13 +57,13 @@ pub(super) fn unknown_name(text: &str, location: Location, name: &str) -> Servic
 
 /// Returns the error for a sub-query with `ORDER BY` (azure-cosmos-dotnet-v3#1723). Every form is
 /// refused: `ARRAY`, `EXISTS`, `FIRST`, `LAST`, scalar, and in FROM (vscode-cosmosdb#3148). `TOP` is not.
-pub(super) fn order_inside(text: &str, location: Location) -> ServiceError {
+pub(super) fn order_by_in_subquery(text: &str, location: Location) -> ServiceError {
     let cause = "'ORDER BY' is not supported in subqueries.";
     refuse(text, location, "SC2202", cause)
 }
 
 /// Returns the error for a sub-query with `OFFSET` (azure-cosmos-dotnet-v3#1723, efcore#33968).
-pub(super) fn offset_inside(text: &str, location: Location) -> ServiceError {
+pub(super) fn offset_in_subquery(text: &str, location: Location) -> ServiceError {
     let cause = "'OFFSET LIMIT' clause is not supported in subqueries.";
     refuse(text, location, "SC2204", cause)
 }

@@ -1,4 +1,5 @@
-//! Takes and releases virtual partitions.
+//! Takes and releases virtual partitions, after the coordinators have agreed on their number
+//! (`agree_on_settings`).
 //!
 //! The share (`share.rs`) says which partitions this coordinator should hold. A conditional patch decides which
 //! it does hold. Every change of the owner raises the fence, so order and exactly-once completion
@@ -143,7 +144,7 @@ impl Inner {
         if !missing.is_empty() {
             free = self.find_free(&missing).await?;
         }
-        free.extend(self.find_orphans(&wanted).await?);
+        free.extend(self.adopt_orphans(&wanted).await?);
         let taken = stream::iter(free);
         taken
             .for_each_concurrent(AT_A_TIME, async |free| {
@@ -156,7 +157,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns the partitions that this coordinator should hold.
+    /// Returns the partitions that this coordinator should hold. Ends adoptions whose time is over.
     pub(crate) async fn wanted(&self) -> BTreeSet<u16> {
         let parts = self.slots.parts(self.config.partitions.count().into());
         let own = parts.await.into_iter().map(u16::try_from);
@@ -166,11 +167,8 @@ impl Inner {
             .wanted(own, &held, Instant::now(), &self.config)
     }
 
-    /// Returns partitions outside of the share that stayed free, to take them too.
-    pub(crate) async fn find_orphans(
-        &self,
-        wanted: &BTreeSet<u16>,
-    ) -> Result<Vec<Free>, WorkError> {
+    /// Adopts partitions outside of the share that stayed free. Returns them, to take them too.
+    async fn adopt_orphans(&self, wanted: &BTreeSet<u16>) -> Result<Vec<Free>, WorkError> {
         let (config, now) = (&self.config, Instant::now());
         let room = usize::from(config.max_partitions).saturating_sub(wanted.len());
         let mut others: Vec<u16> = self.config.partitions.all().collect();
@@ -288,7 +286,7 @@ impl Inner {
             other => other.map(|()| true),
         };
         match won {
-            Ok(true) => self.adopt(index, until, Streams::new(fence, taken_over_at)),
+            Ok(true) => self.note_taken(index, until, Streams::new(fence, taken_over_at)),
             Ok(false) => {}
             // Another coordinator was faster, or the next round tries again.
             Err(error) => tracing::debug!(index, %error, "a partition was not taken"),
@@ -308,7 +306,7 @@ impl Inner {
         }))
     }
 
-    fn adopt(&self, index: u16, until: Timestamp, streams: Streams) {
+    fn note_taken(&self, index: u16, until: Timestamp, streams: Streams) {
         telemetry::lease("claimed");
         let fence = streams.fence();
         tracing::debug!(index, fence, "a partition was taken");

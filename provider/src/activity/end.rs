@@ -10,7 +10,7 @@ use cdb_model::{Batch, Document, ETag, Timestamp};
 use duroxide::providers::WorkItem;
 
 use super::LOST;
-use super::renew::may_wait;
+use super::renew::wait_to_retry;
 use crate::delivery;
 use crate::error::{Error, Result};
 use crate::queue::activities::{Activities, EffectsState, NextActivity, WorkLock};
@@ -172,8 +172,12 @@ impl Content {
         loop {
             match content.spilling.write(&services.store).await {
                 Err(Error::Request(error))
-                    if may_wait(&services.store, &*shared.lock().await, error.is_transient())
-                        .await => {}
+                    if wait_to_retry(
+                        &services.store,
+                        &*shared.lock().await,
+                        error.is_transient(),
+                    )
+                    .await => {}
                 written => return written.map(|()| content),
             }
         }
@@ -392,7 +396,7 @@ async fn send(ack: &mut Ack<'_>) -> Result<Sent> {
             }
             Fenced::Refused(error) if ack.drops_failed_lock(&error) => {}
             Fenced::Refused(error)
-                if may_wait(&ack.services.store, ack.lock, error.is_transient()).await => {}
+                if wait_to_retry(&ack.services.store, ack.lock, error.is_transient()).await => {}
             Fenced::Refused(error) if ack.failed_effect(&error).is_some() => {
                 let operation = ack.failed_effect(&error).unwrap_or_default();
                 return Ok(Sent::EffectsRefused { operation, error });
@@ -435,7 +439,8 @@ impl FencedWrite for Ack<'_> {
         loop {
             let stored = match latest.read(&key).await {
                 Err(error)
-                    if may_wait(&self.services.store, self.lock, error.is_transient()).await =>
+                    if wait_to_retry(&self.services.store, self.lock, error.is_transient())
+                        .await =>
                 {
                     continue;
                 }

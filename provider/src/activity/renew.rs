@@ -62,7 +62,9 @@ async fn extend(
             .set(WorkerItem::VISIBLE_AT, until);
         let kept = renew_lock(services.container(), &lock.item, &patch).await;
         match &kept {
-            Err(error) if may_wait(&services.store, lock, error.is_transient()).await => continue,
+            Err(error) if wait_to_retry(&services.store, lock, error.is_transient()).await => {
+                continue;
+            }
             Ok(Renewed::Written(etag)) => {
                 let item = &mut lock.item.document;
                 item.locked_until = Some(until);
@@ -73,7 +75,7 @@ async fn extend(
                 lock.item = Stored::clone(stored);
                 // An operator has paused or resumed the instance, or the renewal did not arrive.
                 if lock.item.document.locked_until < Some(until)
-                    && may_wait(&services.store, lock, true).await
+                    && wait_to_retry(&services.store, lock, true).await
                 {
                     continue;
                 }
@@ -90,7 +92,7 @@ async fn extend(
 /// Waits before a retry if the failure `is_transient` and the lock outlasts the wait. Returns
 /// whether to retry. The runtime calls only once: after an error it repeats the activity, however
 /// long it took.
-pub(super) async fn may_wait(store: &Store, lock: &WorkLock, is_transient: bool) -> bool {
+pub(super) async fn wait_to_retry(store: &Store, lock: &WorkLock, is_transient: bool) -> bool {
     let waits = is_transient && lock.holds(store.now() + RETRY_PAUSE);
     if waits {
         tokio::time::sleep(RETRY_PAUSE).await;

@@ -1,5 +1,6 @@
-//! Messages between instances: committed by their sender, then delivered at once or by the
-//! reconciler.
+//! What one partition writes to another: messages between instances, and activities and cancellations
+//! that did not fit into their commit. The sender commits an intent (the outbox), which is then delivered at
+//! once or by the reconciler. `enqueue` takes the work of clients, which has no intent.
 //!
 //! An intent is delivered when every target document exists or has existed. A second delivery
 //! conflicts with the documents or traces of the first, and changes nothing.

@@ -24,8 +24,9 @@ pub(super) enum Source {
     /// The document of an instance that was paused when it was read last. Costs a point read, while a
     /// load reads the whole history.
     Pause,
-    /// The messages that a full execution may have got since all were known, and whether another runtime
-    /// has committed a turn. Costs little, while a load reads all that wait.
+    /// The messages that have come to an execution without room for more events since all were
+    /// known, and whether another runtime has committed a turn. Only changes what is known: `decide` never
+    /// sees it. Costs little, while a load reads all that wait.
     Arrivals,
     /// What the last commit of this process left, and the known messages.
     Cache,
@@ -539,8 +540,8 @@ mod tests {
             known.unread_since = Some(NOW);
         };
         let was_held: fn(&mut Attempt) = |known| {
-            let pause = Duration::from_secs(1);
-            known.presence = Presence::Held { pause };
+            let backoff = Duration::from_secs(1);
+            known.presence = Presence::Held { backoff };
         };
         let full: fn(&mut Attempt) = |known| {
             known.unread_since = Some(NOW);

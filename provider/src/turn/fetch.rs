@@ -22,6 +22,7 @@ use crate::timing::{HELD_BACKOFF, UNANSWERED_BACKOFF};
 
 /// The result of an attempt.
 enum Attempted {
+    /// The turn can begin: its lock is stored, or its messages are reserved for this process.
     Locked(Box<Turn>),
     Declined(Declined),
 }
@@ -246,12 +247,12 @@ fn decline(services: &Services, guard: Guard<'_, Instances>, known: &Attempt, wh
         Declined::Nothing => guard.release(|slot| slot.attempt_ended(known)),
         Declined::Full(queues, left) => instances.finish_full(guard, known, queues, left),
         Declined::Held { until, recheck } => {
-            let pause = known.presence.next_pause();
+            let backoff = known.presence.next_backoff();
             let left = until.map(|until| until.since(services.store.now()));
-            guard.back_off(pause_until(left, pause), |slot| {
+            guard.back_off(backoff_until(left, backoff), |slot| {
                 slot.attempt_ended(known);
                 slot.cached = None;
-                slot.presence = Presence::Held { pause };
+                slot.presence = Presence::Held { backoff };
                 if recheck {
                     slot.search(Instant::now().into_std());
                 }
@@ -275,12 +276,14 @@ fn decline(services: &Services, guard: Guard<'_, Instances>, known: &Attempt, wh
     }
 }
 
-/// Returns the pause, or a shorter one that ends just after the lock. It lasts a whole number of
+/// Returns the backoff, or a shorter one that ends just after the lock. It lasts a whole number of
 /// first backoffs, so that runtimes that wait for the same lock do not all load the instance at once.
-fn pause_until(lock_end: Option<Duration>, pause: Duration) -> Duration {
+fn backoff_until(lock_end: Option<Duration>, backoff: Duration) -> Duration {
     let steps = lock_end.map(|left| left.as_millis().div_ceil(HELD_BACKOFF.as_millis()));
     let steps = steps.and_then(|steps| u32::try_from(steps).ok());
-    steps.map_or(pause, |steps| pause.min(HELD_BACKOFF.saturating_mul(steps)))
+    steps.map_or(backoff, |steps| {
+        backoff.min(HELD_BACKOFF.saturating_mul(steps))
+    })
 }
 
 #[cfg(test)]
@@ -295,7 +298,7 @@ mod tests {
             .map(|number| {
                 let at = number * 237;
                 let left = Some(Duration::from_millis(LOCK_END - at));
-                Duration::from_millis(at) + pause_until(left, Duration::from_secs(60))
+                Duration::from_millis(at) + backoff_until(left, Duration::from_secs(60))
             })
             .collect();
         let soon = lock_end..lock_end + HELD_BACKOFF;

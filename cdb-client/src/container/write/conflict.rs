@@ -39,7 +39,7 @@ impl<C: Container> ContainerClient<C> {
         match Box::pin(read).await {
             Ok(Some(_)) => error.taken(Taken::Id),
             Ok(None) => known.named_in(error),
-            Err(unread) => error.undecided(unread),
+            Err(unread) => error.into_read_failure(unread),
         }
     }
 }

@@ -68,10 +68,10 @@ impl Parser<'_> {
         }
         let skipped = self.since(&skipped);
         if inside && !order_by.is_empty() {
-            return Err(error::order_inside(self.text, order));
+            return Err(error::order_by_in_subquery(self.text, order));
         }
         if inside && offset.is_some() {
-            return Err(error::offset_inside(self.text, skipped));
+            return Err(error::offset_in_subquery(self.text, skipped));
         }
         self.after_query()?;
         self.check_star(&projection, &projected, from.sets)?;

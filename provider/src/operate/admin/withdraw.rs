@@ -1,9 +1,9 @@
-//! Withdraws the large messages that a deleted instance has not delivered yet. Their chunks are
-//! already in the partitions of the targets, where no sweep would find them.
+//! Withdraws what a deleted instance has not delivered yet: large messages, whose chunks are already in the
+//! partitions of the targets, where no sweep would find them, and the starts of its children.
 //!
 //! A message is delivered under a derived id. Withdrawing creates its trace under that id, so that
-//! it cannot be delivered any more, and deletes its chunks. If the id is taken, the message was
-//! delivered, and the chunks belong to the target.
+//! it cannot be delivered any more, and deletes its chunks. If a message
+//! with the id still waits, it was delivered, and the chunks belong to the target.
 
 use cdb_client::{ContainerClient, ErrorKind};
 use cdb_model::{Document, Query, Stored};
@@ -71,7 +71,7 @@ pub(super) async fn starts(
         }
         children.push(message.instance_id.clone());
         let chunked = message.work_item.chunked().cloned();
-        if !is_delivered(container, message).await?
+        if withdraw(container, message).await?
             && let Some(chunked) = chunked
         {
             spill::delete_chunks(container, chunked.into_keys()).await?;
@@ -94,29 +94,27 @@ async fn messages(container: &ContainerClient<Durable>, intent: &OutboxIntent) -
         let Some(chunked) = message.work_item.chunked().cloned() else {
             continue;
         };
-        if chunked.instance_id != intent.instance_id && !is_delivered(container, message).await? {
+        if chunked.instance_id != intent.instance_id && withdraw(container, message).await? {
             spill::delete_chunks(container, chunked.into_keys()).await?;
         }
     }
     Ok(())
 }
 
-/// Returns whether a message was delivered and still waits. Otherwise prevents its delivery.
-async fn is_delivered(
-    container: &ContainerClient<Durable>,
-    message: OrchestratorItem,
-) -> Result<bool> {
+/// Prevents the delivery of a message. Returns `false` if it was delivered and still waits, so that its
+/// chunks belong to its target.
+async fn withdraw(container: &ContainerClient<Durable>, message: OrchestratorItem) -> Result<bool> {
     let trace = message.into_trace();
     if container.create_if_missing(&trace).await?.is_some() {
-        return Ok(false);
+        return Ok(true);
     }
     let found = container.latest_committed().read(&trace.key()).await;
     let found: Option<Stored<OrchestratorItem>> = match found {
         // Delivered, but undecodable: its chunks are deleted with its target.
-        Err(error) if error.kind() == ErrorKind::Decode => return Ok(true),
+        Err(error) if error.kind() == ErrorKind::Decode => return Ok(false),
         found => found?,
     };
-    Ok(found.is_some_and(|stored| stored.document.visible_at != NEVER))
+    Ok(found.is_none_or(|stored| stored.document.visible_at == NEVER))
 }
 
 /// Deletes the undelivered intents of an instance for those that are deleted with it. Intents with

@@ -15,8 +15,8 @@ use crate::stored::documents::{
 use crate::timing::{MESSAGE_RESERVED, MOMENT};
 use crate::turn::{ExclusiveTurn, Written};
 
-/// Writes changes, those of the latest time first, in batches on the version that the one before
-/// has left. Leaves out documents that have changed: the next read finds them.
+/// Writes changes, those of the latest time first because workers take the oldest, in batches, each on the
+/// version of the instance that the batch before it has left. Leaves out documents that have changed: the next read finds them.
 pub(super) async fn write_all(
     services: &Services,
     turn: &mut ExclusiveTurn,

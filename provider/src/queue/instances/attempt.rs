@@ -52,15 +52,15 @@ pub(crate) enum Presence {
     /// The instance exists, although a start message for it was seen.
     Exists,
     /// The instance exists, and another runtime held it when it was read last. This process waits
-    /// for a pause before it reads it again.
-    Held { pause: Duration },
+    /// for a backoff before it reads it again.
+    Held { backoff: Duration },
 }
 
 impl Presence {
-    /// Returns the pause before a held instance is read again. It doubles each time.
-    pub(crate) fn next_pause(self) -> Duration {
+    /// Returns the backoff before a held instance is read again. It doubles each time.
+    pub(crate) fn next_backoff(self) -> Duration {
         match self {
-            Self::Held { pause } => (pause * 2).min(MAX_HELD_BACKOFF),
+            Self::Held { backoff } => (backoff * 2).min(MAX_HELD_BACKOFF),
             Self::Unknown | Self::Exists => HELD_BACKOFF,
         }
     }

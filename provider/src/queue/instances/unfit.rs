@@ -13,7 +13,7 @@ use crate::timing::MAX_UNFIT_BACKOFF;
 pub(super) struct Unfit {
     /// The newest due time of the messages that were considered.
     pub(super) newest: Timestamp,
-    pub(super) pause: Duration,
+    pub(super) backoff: Duration,
     /// The version that the instance is pinned to, if that is the only reason. A dispatcher that
     /// supports the version may take it.
     pub(super) pinned: Option<u64>,
@@ -37,9 +37,9 @@ pub(crate) enum Readiness {
 }
 
 impl Unfit {
-    /// Returns the next pause, which doubles each time.
-    pub(super) fn next_pause(self) -> Duration {
-        (self.pause * 2).min(MAX_UNFIT_BACKOFF)
+    /// Returns the next backoff, which doubles each time.
+    pub(super) fn next_backoff(self) -> Duration {
+        (self.backoff * 2).min(MAX_UNFIT_BACKOFF)
     }
 
     /// Returns whether a message of this kind may end the reason.

@@ -1,4 +1,4 @@
-//! Deliveries that an instance has received.
+//! The batches of activities that were delivered to an instance. Messages leave traces instead (`trace.rs`).
 
 use cdb_model::Document;
 use serde::{Deserialize, Serialize};

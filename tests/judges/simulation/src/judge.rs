@@ -13,7 +13,7 @@ use crate::network::Outside;
 use crate::node::client;
 
 /// The most problems that a judge keeps.
-pub(crate) const MOST: usize = 20;
+pub(crate) const MOST_PROBLEMS: usize = 20;
 
 /// A judge of a run.
 #[async_trait]
@@ -33,12 +33,15 @@ pub(crate) trait Judge: Send + Sync {
 }
 
 /// Returns a client for a judge, which is not part of the cluster.
-pub(crate) fn outside(cluster: &Cluster) -> CosmosClient {
+pub(crate) fn outside_client(cluster: &Cluster) -> CosmosClient {
     client(&cluster.network, &Outside(cluster.network.clone()))
 }
 
 /// Opens an existing container, without a request.
-pub(crate) async fn view(client: &CosmosClient, container: &str) -> ContainerClient<Durable> {
+pub(crate) async fn open_existing(
+    client: &CosmosClient,
+    container: &str,
+) -> ContainerClient<Durable> {
     let database = client.database(DATABASE);
     let opened = keep_trying(|| database.bootstrap::<Documents>(container, Bootstrap::Skip));
     opened.await.expect("it sends no request").view()

@@ -20,7 +20,7 @@ use crate::excuses::Excuses;
 use crate::judges::{self, Handling, Judges};
 use crate::network::{Link, Network, NodeTransport};
 use crate::virtual_time::{elapsed, with_clock_ahead};
-use crate::workload::{Member, Part, Workload};
+use crate::workload::{Part, StartingNode, Workload};
 use crate::workloads::Workloads;
 
 /// Dispatchers of turns in a node.
@@ -153,7 +153,7 @@ impl Node {
         let client = with_clock_ahead(clock_ahead, || client(network, &transport));
         let (provider, documents) = keep_trying(|| open(&client, number, config)).await?;
         let ledger = keep_trying(|| Ledger::on(&client)).await?;
-        let member = Member {
+        let member = StartingNode {
             number,
             config,
             client: &client,

@@ -40,8 +40,8 @@ pub(crate) mod prelude {
     pub(crate) use tokio::time::{Instant, sleep};
 
     pub(crate) use super::{
-        About, Activities, Gate, Joining, Member, Orchestrations, Part, Workload, number, open,
-        read_all,
+        About, Activities, Gate, Joining, Orchestrations, Part, StartingNode, Workload, number,
+        open, read_all,
     };
     pub(crate) use crate::caller::{BOUND, Caller, Seen};
     pub(crate) use crate::guarded::Guarded;
@@ -78,12 +78,12 @@ pub(crate) trait Workload: Send + Sync {
     }
 
     /// Starts its part of a node besides the runtime, which ends when it is dropped.
-    fn join<'a>(&'a self, _node: &'a Member<'a>) -> Joining<'a> {
+    fn join<'a>(&'a self, _node: &'a StartingNode<'a>) -> Joining<'a> {
         Box::pin(ready(Ok(None)))
     }
 
     /// Adds the activities that a node runs.
-    fn activities(&self, all: Activities, _node: &Member<'_>) -> Activities {
+    fn activities(&self, all: Activities, _node: &StartingNode<'_>) -> Activities {
         all
     }
 
@@ -100,7 +100,7 @@ pub(crate) trait Workload: Send + Sync {
 
     /// Returns whether a due document of an instance waits for something that only the workload
     /// knows. It then judges itself that the instance ends.
-    fn holds(&self, _instance: &str, _due: &Durable) -> bool {
+    fn explains_wait(&self, _instance: &str, _due: &Durable) -> bool {
         false
     }
 
@@ -146,14 +146,14 @@ impl About {
     }
 }
 
-/// What a workload runs on a node; it ends when it is dropped.
+/// What a workload runs on a node, if anything; it ends when it is dropped.
 pub(crate) type Part = Option<Box<dyn Any + Send>>;
 
-/// A workload that starts its part of a node, in any task.
+/// The start of a workload's part of a node.
 pub(crate) type Joining<'a> = BoxFuture<'a, Result<Part, String>>;
 
 /// A node that starts.
-pub(crate) struct Member<'a> {
+pub(crate) struct StartingNode<'a> {
     pub(crate) number: u32,
     pub(crate) config: NodeConfig,
     pub(crate) client: &'a CosmosClient,
@@ -163,7 +163,7 @@ pub(crate) struct Member<'a> {
     pub(crate) excuses: &'a Excuses,
 }
 
-impl Member<'_> {
+impl StartingNode<'_> {
     /// Returns a name that is unique among all nodes so far.
     pub(crate) fn name(&self) -> String {
         format!("node-{}-{}", self.number, elapsed().as_millis())
@@ -190,8 +190,8 @@ impl Gate {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Lets the nodes work until the end of the time.
-    pub(crate) async fn open(&self, caller: &Caller) {
+    /// Lets the nodes work until the end of the time, and waits for it.
+    pub(crate) async fn open_until_end(&self, caller: &Caller) {
         self.0.store(true, Ordering::Relaxed);
         tokio::time::sleep_until(caller.until).await;
         self.0.store(false, Ordering::Relaxed);

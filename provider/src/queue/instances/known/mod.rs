@@ -243,7 +243,7 @@ impl KnownInstance {
 
     /// Returns the next backoff, which doubles each time.
     pub(crate) fn next_backoff(&self) -> Duration {
-        self.unfit.map_or(MIN_UNFIT_BACKOFF, Unfit::next_pause)
+        self.unfit.map_or(MIN_UNFIT_BACKOFF, Unfit::next_backoff)
     }
 
     /// Notes that the instance cannot be processed, considering messages due until `newest`.
@@ -251,7 +251,7 @@ impl KnownInstance {
         self.lacks_messages = true;
         self.unfit = Some(Unfit {
             newest,
-            pause: self.next_backoff(),
+            backoff: self.next_backoff(),
             pinned,
             awaited_tried: self.unfit.is_some_and(|unfit| unfit.awaited_tried),
             for_other_code: false,

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use crate::caller::{Caller, Seen};
 use crate::excuses::{Excuses, Scope};
 use crate::guarded::Guarded;
-use crate::judge::{Judge, MOST};
+use crate::judge::{Judge, MOST_PROBLEMS};
 use crate::network::MEMBERS;
 use crate::virtual_time::elapsed;
 
@@ -216,7 +216,7 @@ impl Handling {
 
     fn report(&self, problem: String) {
         let problems = &mut self.lock().problems;
-        if problems.len() < MOST {
+        if problems.len() < MOST_PROBLEMS {
             problems.push(problem);
         }
     }

@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 use crate::caller::{Caller, Seen};
 use crate::cluster::Cluster;
 use crate::guarded::Guarded;
-use crate::judge::{Judge, MOST, outside, view};
+use crate::judge::{Judge, MOST_PROBLEMS, open_existing, outside_client};
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_secs(60);
@@ -43,7 +43,11 @@ impl Judge for Invariants {
 
     async fn watch(&self, cluster: &Cluster) {
         let mut splits = cluster.splits();
-        let open = async || view(&outside(cluster), CONTAINER).await.latest_committed();
+        let open = async || {
+            open_existing(&outside_client(cluster), CONTAINER)
+                .await
+                .latest_committed()
+        };
         let mut store = open().await;
         loop {
             sleep(PAUSE).await;
@@ -59,7 +63,7 @@ impl Judge for Invariants {
     }
 
     async fn judge(&self, _: &Caller, _: &Seen) -> Result<Vec<String>, String> {
-        Ok(self.0.lock().iter().take(MOST).cloned().collect())
+        Ok(self.0.lock().iter().take(MOST_PROBLEMS).cloned().collect())
     }
 }
 

@@ -27,7 +27,7 @@ use crate::caller::{Caller, Seen};
 use crate::cluster::Cluster;
 use crate::excuses::Scope;
 use crate::guarded::Guarded;
-use crate::judge::{Judge, MOST, outside, view};
+use crate::judge::{Judge, MOST_PROBLEMS, open_existing, outside_client};
 use crate::judges::Place;
 use crate::network::MEMBERS;
 use crate::virtual_time::{elapsed, since_start};
@@ -99,17 +99,23 @@ impl Judge for Waiting {
     }
 
     async fn judge(&self, _: &Caller, _: &Seen) -> Result<Vec<String>, String> {
-        Ok(self.0.lock().values().take(MOST).cloned().collect())
+        Ok(self
+            .0
+            .lock()
+            .values()
+            .take(MOST_PROBLEMS)
+            .cloned()
+            .collect())
     }
 }
 
 impl<'a> Eyes<'a> {
     async fn open(cluster: &'a Cluster, problems: &'a Guarded<BTreeMap<String, String>>) -> Self {
-        let (splits, client) = (cluster.splits(), outside(cluster));
-        let documents = view(&client, CONTAINER).await;
+        let (splits, client) = (cluster.splits(), outside_client(cluster));
+        let documents = open_existing(&client, CONTAINER).await;
         let mut others = Vec::new();
         for name in cluster.shared.containers() {
-            others.push((name, view(&client, name).await));
+            others.push((name, open_existing(&client, name).await));
         }
         Self {
             cluster,
@@ -185,8 +191,8 @@ impl<'a> Eyes<'a> {
 
     async fn item(&self, range: &PhysicalPartitionId, document: Durable) -> Option<Item> {
         let instance = instance_id(&document)?.to_owned();
-        let holds = |it: &dyn Workload| it.holds(&instance, &document);
-        if self.cluster.shared.any(holds) {
+        let explains = |it: &dyn Workload| it.explains_wait(&instance, &document);
+        if self.cluster.shared.any(explains) {
             return None;
         }
         let Bounds {

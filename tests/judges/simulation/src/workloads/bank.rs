@@ -132,7 +132,7 @@ impl Workload for Bank {
         Ok(())
     }
 
-    fn join<'a>(&'a self, node: &'a Member<'a>) -> Joining<'a> {
+    fn join<'a>(&'a self, node: &'a StartingNode<'a>) -> Joining<'a> {
         Box::pin(async move {
             let (bank, name) = (node.open(BANK).await?, node.name());
             let messaging = messaging(&bank, node.config.pace, node.number, node.handling.clone());
@@ -154,7 +154,7 @@ impl Workload for Bank {
 
     /// Lets the nodes work, and judges.
     async fn run(&self, caller: &Caller) -> Seen {
-        self.gate.open(caller).await;
+        self.gate.open_until_end(caller).await;
         let deadline = Instant::now() + BOUND;
         loop {
             let unfinished = keep_trying(|| self.unfinished()).await;

@@ -1,7 +1,7 @@
 //! Work that cannot run, in front of work that can: an instance that a dead provider holds, starts
 //! whose payload no node can decode, and starts that are damaged.
 //!
-//! The starts behind them are judged like all others (`waiting.rs`).
+//! The starts behind them are judged like all others (`judges/waiting.rs`).
 
 use cdb_model::{Patch, Query, Timestamp};
 use cdb_provider::documents::{
@@ -12,7 +12,7 @@ use duroxide::Client;
 use crate::node::{Codec, open_for_clients_with};
 use crate::workload::prelude::*;
 
-/// The lock of the dead provider.
+/// How long the dead provider's lock lasts.
 const HELD: Duration = Duration::from_secs(300);
 
 /// The pause between two starts behind work that cannot run.
@@ -83,7 +83,7 @@ impl Workload for Unfit {
         About::half("unfit", "Starts that no node can run, in front of others")
     }
 
-    fn holds(&self, instance: &str, _: &Durable) -> bool {
+    fn explains_wait(&self, instance: &str, _: &Durable) -> bool {
         instance.starts_with(UNFIT)
     }
 
@@ -110,7 +110,7 @@ impl Workload for Unfit {
                 };
                 work.problems.extend(started.err());
             }
-            let others = format!("Unfit-{number}");
+            let others = format!("{UNFIT}{number}");
             let time = random.duration(PAUSE * 2..HELD);
             start_behind(caller, &mut work, &others, time).await;
             for instance in &instances {

@@ -66,7 +66,7 @@ impl Workload for Conserved {
         About::always("conserved", "Queued events, each of which is consumed once")
     }
 
-    fn activities(&self, all: Activities, _: &Member<'_>) -> Activities {
+    fn activities(&self, all: Activities, _: &StartingNode<'_>) -> Activities {
         let sent = self.clone();
         let tell = move |ctx: ActivityContext, input: String| {
             let sent = sent.clone();
@@ -82,7 +82,7 @@ impl Workload for Conserved {
     }
 
     /// No node can run a later one for a while.
-    fn holds(&self, instance: &str, _: &Durable) -> bool {
+    fn explains_wait(&self, instance: &str, _: &Durable) -> bool {
         instance.starts_with(LATER)
     }
 

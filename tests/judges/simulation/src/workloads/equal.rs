@@ -108,7 +108,7 @@ impl Workload for Equal {
         Ok(())
     }
 
-    fn join<'a>(&'a self, node: &'a Member<'a>) -> Joining<'a> {
+    fn join<'a>(&'a self, node: &'a StartingNode<'a>) -> Joining<'a> {
         Box::pin(async move {
             if node.config.idle {
                 return Ok(None);
@@ -121,7 +121,7 @@ impl Workload for Equal {
 
     /// Lets the nodes write, and judges.
     async fn run(&self, caller: &Caller) -> Seen {
-        self.calls.gate.open(caller).await;
+        self.calls.gate.open_until_end(caller).await;
         sleep(SETTLE).await;
         let problems = keep_trying(|| self.problems(&caller.cluster.network)).await;
         Seen::of(

@@ -77,7 +77,7 @@ impl Workload for OneByOne {
         self.about
     }
 
-    fn activities(&self, all: Activities, node: &Member<'_>) -> Activities {
+    fn activities(&self, all: Activities, node: &StartingNode<'_>) -> Activities {
         if self.kinds != [Kind::Effects] {
             return all;
         }

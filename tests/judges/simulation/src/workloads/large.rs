@@ -17,7 +17,7 @@ impl Workload for Large {
         About::always("large", "Results that no single document can hold")
     }
 
-    fn activities(&self, all: Activities, _: &Member<'_>) -> Activities {
+    fn activities(&self, all: Activities, _: &StartingNode<'_>) -> Activities {
         all.register("Blob", |_, length| async move {
             let length = usize::try_from(number(&length)?).unwrap_or(usize::MAX);
             Ok("x".repeat(length))

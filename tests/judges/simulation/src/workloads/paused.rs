@@ -61,7 +61,7 @@ impl Workload for Paused {
         About::half("paused", "Instances that an operator pauses and resumes")
     }
 
-    fn activities(&self, all: Activities, node: &Member<'_>) -> Activities {
+    fn activities(&self, all: Activities, node: &StartingNode<'_>) -> Activities {
         let (paused, excuses, number) = (self.clone(), node.excuses.clone(), node.number);
         let run = move |_, instance: String| {
             paused.begin(number, &instance, &excuses);
@@ -79,7 +79,7 @@ impl Workload for Paused {
     }
 
     /// They may be paused.
-    fn holds(&self, instance: &str, due: &Durable) -> bool {
+    fn explains_wait(&self, instance: &str, due: &Durable) -> bool {
         !matches!(due, Durable::OutboxIntent(_)) && instance.starts_with(PAUSED)
     }
 

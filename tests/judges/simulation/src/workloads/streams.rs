@@ -113,7 +113,7 @@ impl Workload for Streams {
 
     /// Opens a coordinator for a share of the streams, and handles their messages. Dropping it sends
     /// farewells; a killed node's do not arrive.
-    fn join<'a>(&'a self, node: &'a Member<'a>) -> Joining<'a> {
+    fn join<'a>(&'a self, node: &'a StartingNode<'a>) -> Joining<'a> {
         Box::pin(async move {
             let (container, pace) = (node.open::<Documents>(STREAMS).await?, node.config.pace);
             let member = pace.member(node.name());

@@ -89,7 +89,7 @@ impl Workload for Limited {
         }
     }
 
-    fn activities(&self, all: Activities, node: &Member<'_>) -> Activities {
+    fn activities(&self, all: Activities, node: &StartingNode<'_>) -> Activities {
         let register = |all: Activities, activity: &'static str| {
             let (limited, excuses, node) = (self.clone(), node.excuses.clone(), node.number);
             let run = move |_, millis: String| {
@@ -124,7 +124,7 @@ impl Workload for Limited {
         state.rated.forget(node, elapsed());
     }
 
-    fn holds(&self, instance: &str, due: &Durable) -> bool {
+    fn explains_wait(&self, instance: &str, due: &Durable) -> bool {
         matches!(due, Durable::WorkerItem(_))
             && [CAPPED, RATED]
                 .iter()

@@ -1,7 +1,7 @@
-//! The path of a request, from its caller to its result.
+//! Sends a request: all stages from its caller to its result, in order.
 //!
 //! A request to a container takes [`Channel::send_admitted`], and one of the account or a database begins at
-//! [`Pipeline::send`]. The stages stand in `channel/stages.rs` (before the first attempt), `reroute.rs` (the
+//! [`Pipeline::send`]. The stages are in `channel/stages.rs` (before the first attempt), `reroute.rs` (the
 //! endpoint), `attempt.rs`, `verdict.rs` (the decision) and `between.rs`; `call.rs` is the state of a call.
 
 use futures::future::BoxFuture;
