@@ -31,7 +31,7 @@ pub struct RetryPolicy {
     /// The longest delay, 5 min by default, at most one year.
     pub longest_delay: Duration,
     /// How many counted attempts a message has, 10 by default. After the last one it becomes a dead
-    /// letter; ordered work sets it aside or skips it.
+    /// letter; ordered work may skip it instead.
     pub max_attempts: u32,
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn duplicate() {
     counter!("cdb.work.duplicates").increment(1);
 }
 
-/// A message was completed, failed or dead.
+/// A message ended or an attempt at it: completed, failed or dead.
 pub(crate) fn ended(outcome: &'static str) {
     counter!("cdb.work.ended", "outcome" => outcome).increment(1);
 }

@@ -326,7 +326,7 @@ impl CosmosDBProvider {
     }
 
     /// Returns this runtime's view of the members that share the container; `None` without
-    /// `membership` in the configuration.
+    /// `membership`, or with `leases`, in the configuration.
     pub fn members(&self) -> Option<MembershipView> {
         let membership = self.services.queues.membership.as_ref();
         membership.map(|membership| membership.view())

@@ -173,8 +173,8 @@ pub enum Renewed<D> {
     Lost,
 }
 
-/// Writes `patch` to the version that the holder of a lock knows, and leaves the mark as it is: for
-/// example to renew the lock. After a lost answer or a changed version, the document is read. The
+/// Renews a lock, or writes anything else under it: `patch` goes to the version that its holder knows,
+/// and leaves the mark as it is. After a lost answer or a changed version, the document is read. The
 /// lock is still held while the document has the mark.
 ///
 /// # Errors

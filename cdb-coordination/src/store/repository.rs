@@ -48,7 +48,7 @@ where
     C: Container,
     D: MemberOf<C>,
 {
-    /// Creates the store of a container.
+    /// Creates the repository of a container.
     pub fn new(container: &ContainerClient<C>) -> Self {
         Self {
             container: container.clone(),
@@ -56,7 +56,7 @@ where
         }
     }
 
-    /// The container, for operations that a store does not have.
+    /// The container, for operations that a repository does not have.
     pub fn container(&self) -> &ContainerClient<C> {
         &self.container
     }
@@ -76,7 +76,7 @@ where
     /// Executes an operation. A create, upsert or replace returns the document with its version, a
     /// patch the version, a delete nothing.
     ///
-    /// After a lost answer the store reads whether the operation took place: a create, upsert or
+    /// After a lost answer the repository reads whether the operation took place: a create, upsert or
     /// replace stores a [mark](cdb_model::document::WriteMark). A creation is sent again while the document
     /// does not exist.
     ///

@@ -51,14 +51,14 @@ pub(crate) fn partial(unreadable: &Unreadable) -> Option<WorkMessage> {
 }
 
 impl Inner {
-    /// Sets waiting messages aside that cannot be read.
-    pub(crate) async fn set_unreadable_aside(&self, messages: &[Unreadable]) {
+    /// Marks waiting messages that cannot be read as dead.
+    pub(crate) async fn mark_unreadable_dead(&self, messages: &[Unreadable]) {
         for unreadable in messages {
             report(unreadable);
             let Some(location) = &unreadable.location else {
                 continue;
             };
-            match self.aside(location, unreadable) {
+            match self.marked_dead(location, unreadable) {
                 Ok(batch) => {
                     let key = &location.partition_key;
                     // The next sweep finds the message again, unless it was repaired.
@@ -77,17 +77,17 @@ impl Inner {
         }
     }
 
-    fn aside(
+    fn marked_dead(
         &self,
         location: &Location,
         unreadable: &Unreadable,
     ) -> Result<Batch<Work>, cdb_model::operation::BatchError> {
-        let aside = Patch::<WorkMessage>::new()
+        let marked = Patch::<WorkMessage>::new()
             .set(WorkMessage::WAITING_SINCE, None)
             .set(WorkMessage::DEAD_SINCE, Some(self.container.now()))
             .set(WorkMessage::LAST_FAILURE, Some(unreadable.to_string()));
         let mut batch = Batch::<Work>::new(&location.partition_key);
-        batch.add(aside.at(location.address()))?;
+        batch.add(marked.at(location.address()))?;
         Ok(batch)
     }
 }

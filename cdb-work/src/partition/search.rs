@@ -192,7 +192,7 @@ impl Inner {
             poller.next_sweep = Some(now + self.config.sweep);
         }
         let before = self.state().held_to_claim(service_now);
-        self.set_unreadable_aside(&waiting.unreadable).await;
+        self.mark_unreadable_dead(&waiting.unreadable).await;
         self.learn(&held, waiting.rows, was_sweep);
         let progress = self.resolve_stuck(&held, page).await?;
         let has_more = self.state().held_to_claim(service_now) > before;

@@ -275,7 +275,7 @@ pub struct WorkMessage {
     /// The position in the stream, from 1 without gaps.
     pub sequence: u64,
     /// Since when the message waits, or from when it is due if that is later; `None` after it was
-    /// completed or dead.
+    /// completed or became dead.
     #[document(index)]
     pub waiting_since: Option<Timestamp>,
     /// The earliest time of the next attempt.

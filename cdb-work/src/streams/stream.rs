@@ -162,7 +162,7 @@ pub(crate) struct Stream {
     pub(crate) former_to: u64,
     /// The message whose attempt at a former owner failed.
     pub(crate) failed_before: Option<u64>,
-    /// Since when the message waited that is dead.
+    /// Since when the dead message had waited.
     pub(crate) waited_since: Option<Timestamp>,
     /// Claims of an earlier epoch are void.
     pub(crate) epoch: u64,

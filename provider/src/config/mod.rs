@@ -463,6 +463,7 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .field("max_poll_interval", &self.max_poll_interval)
             .field("history_cache_bytes", &self.history_cache_bytes)
             .field("membership", &self.membership)
+            .field("leases", &self.leases.as_ref().map(|_| "of the program"))
             .field("retention", &self.retention)
             .field("background", &self.background)
             .field("max_value_bytes", &self.max_value_bytes)

@@ -125,10 +125,10 @@ impl CosmosDBProvider {
     pub async fn pause(
         &self,
         instance: &str,
-        extent: TreeScope,
+        scope: TreeScope,
         by: &str,
     ) -> Result<Vec<String>, ProviderError> {
-        let paused = pause::pause(&self.services, instance, extent, by);
+        let paused = pause::pause(&self.services, instance, scope, by);
         paused.await.in_operation("pause")
     }
 
@@ -141,9 +141,9 @@ impl CosmosDBProvider {
     pub async fn resume(
         &self,
         instance: &str,
-        extent: TreeScope,
+        scope: TreeScope,
     ) -> Result<Vec<String>, ProviderError> {
-        let resumed = pause::resume(&self.services, instance, extent);
+        let resumed = pause::resume(&self.services, instance, scope);
         resumed.await.in_operation("resume")
     }
 

@@ -52,7 +52,7 @@ pub enum TreeScope {
 pub(crate) async fn pause(
     services: &Services,
     root: &str,
-    extent: TreeScope,
+    scope: TreeScope,
     by: &str,
 ) -> Result<Vec<String>> {
     let top = running(services, root).await?;
@@ -77,7 +77,7 @@ pub(crate) async fn pause(
         if one.is_new {
             paused.push(id.clone());
         }
-        if extent == TreeScope::Tree {
+        if scope == TreeScope::Tree {
             let children = children(services, &instance).await?.into_iter();
             // Children may wait for each other.
             let new = children.filter(|child| seen.insert(child.instance_id.clone()));
@@ -94,7 +94,7 @@ pub(crate) async fn pause(
 pub(crate) async fn resume(
     services: &Services,
     root: &str,
-    extent: TreeScope,
+    scope: TreeScope,
 ) -> Result<Vec<String>> {
     let Some(top) = read(services, root).await? else {
         // One that is started and not paused has nothing to resume.
@@ -103,7 +103,7 @@ pub(crate) async fn resume(
     let mut found = vec![top.incarnation];
     let mut seen = HashSet::from([root.to_owned()]);
     let mut next = 0;
-    while extent == TreeScope::Tree && next < found.len() {
+    while scope == TreeScope::Tree && next < found.len() {
         let children = children(services, &found[next]).await?.into_iter();
         found.extend(children.filter(|child| seen.insert(child.instance_id.clone())));
         next += 1;

@@ -206,11 +206,16 @@ async fn live(
         Some(Hang::Waiting) => std::future::pending().await,
         None => {}
     }
+    let mut problems = seen.problems.clone();
+    while let Some(ended) = watching.try_join_next() {
+        if let Err(error) = ended {
+            problems.push(format!("a judge failed while it watched: {error}"));
+        }
+    }
     drop(watching);
     if let Some(recorder) = &cluster.shared.recorder {
         recorder.rest();
     }
-    let mut problems = seen.problems.clone();
     for judge in judges {
         let found = judge.judge(&caller, &seen).await;
         problems.extend(found.map_err(|error| format!("{}: {error}", judge.name()))?);

@@ -124,11 +124,12 @@ impl Workload for Limited {
         state.rated.forget(node, elapsed());
     }
 
-    fn explains_wait(&self, instance: &str, due: &Durable) -> bool {
-        matches!(due, Durable::WorkerItem(_))
-            && [CAPPED, RATED]
-                .iter()
-                .any(|name| instance.starts_with(name))
+    fn explains_wait(&self, _: &str, due: &Durable) -> bool {
+        let Durable::WorkerItem(item) = due else {
+            return false;
+        };
+        let labels = item.labels.as_ref();
+        labels.is_some_and(|labels| [CAPPED, RATED].contains(&&*labels.activity))
     }
 
     /// Sets limits, and starts groups of orchestrations with limited activities.
