@@ -431,8 +431,8 @@ pub(super) const LEFT_OUT: &[(&str, &str)] = &[
     ("SimulatedTime::in_real_time", "for tests"),
     ("confirm_lock", "a read"),
     ("execute_fenced", "as `execute_fenced_batch`"),
-    ("keep", "as `LeaseGuard::run`"),
     ("lock", "as `Leases::acquire_seen`"),
+    ("renew_lock", "as `LeaseGuard::run`"),
     ("measure_charge", "sends what its caller sends"),
     ("reconcile", "sends what its relay sends: `Messaging::stop`"),
 ];
