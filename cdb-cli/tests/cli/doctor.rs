@@ -73,7 +73,7 @@ async fn messages_that_an_instance_does_not_take_yet_are_no_problem_of_the_runti
 async fn a_missing_container_and_a_missing_server_are_different_findings() {
     let account = Account::empty().await;
     let run = ends(Exit::Finding, account.cdb("doctor")).await;
-    run.prints("PROBLEM container");
+    run.prints("PROBLEM  container");
     run.prints("cdb policy apply --create");
     assert!(!run.out.contains("bootstrap"), "one remedy: {run:?}");
     let endpoint = account.emulator.endpoint();

@@ -126,8 +126,8 @@ async fn the_history_of_a_running_orchestration_is_shown_and_it_receives_an_even
         .await;
     assert!(ended.is_ok(), "{ended:?}");
     let shown = account.cdb("instances show family").await;
-    shown.prints("status: Completed");
-    shown.prints("output: hello ada yes");
+    shown.prints("status:        Completed");
+    shown.prints("output:        hello ada yes");
     runtime.shutdown(None).await;
 }
 
