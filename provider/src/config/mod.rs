@@ -540,6 +540,7 @@ mod tests {
                     max_poll_interval: 1.25s,
                     history_cache_bytes: 67108864,
                     membership: None,
+                    leases: None,
                     retention: None,
                     background: BackgroundConfig {
                         share: 0.8,

@@ -494,6 +494,18 @@ mod tests {
     }
 
     #[test]
+    fn what_was_evicted_is_searched_for_when_it_is_due() {
+        let seen = tokio::time::Instant::now();
+        let now = seen.into_std();
+        let due = now + Duration::from_millis(50);
+        let mut known = KnownInstance::default();
+        known.note(event(1, seen), due, None);
+        drop(Instances::evict_pending(&mut known, now));
+        assert_eq!(Instances::due(&known), Some(due));
+        assert!(Instances::attempt(&known, due).search);
+    }
+
+    #[test]
     fn an_incomplete_load_is_followed_by_another_at_once() {
         let now = tokio::time::Instant::now();
         let mut known = KnownInstance::default();
