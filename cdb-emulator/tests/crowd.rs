@@ -148,18 +148,19 @@ async fn ten_thousand_connections_are_served_at_once() {
     assert!(ask(&mut stream).await.starts_with("HTTP/1.1 401"));
 }
 
+/// A server that kept only a kilobyte of each closed connection would keep 28 MB in the end. The memory
+/// of the process varies by a few, because its allocator keeps pages.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closed_connections_release_their_memory() {
     let _alone = ALONE.lock().await;
-    let emulator = Emulator::start().await.expect("it starts");
-    let address = address(&emulator);
-    let count = affordable(2).min(300);
+    let server = Process::start();
+    let count = affordable(1).min(300);
     let mut used = Vec::new();
-    for _ in 0..20 {
-        used.push(crowd(&address, count, std::process::id()).await);
+    for _ in 0..100 {
+        used.push(crowd(&server.address, count, server.child.id()).await);
     }
     eprintln!("{used:?}");
-    assert!(used[19] < used[4] + used[4] / 5, "it grows: {used:?}");
+    assert!(used[99] < used[4] + 95 * count * 512, "it grows: {used:?}");
 }
 
 #[tokio::test]
