@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cdb_model::Query;
 use cdb_provider::documents::{Priority, Rule, WorkerItem};
-use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InstanceLabel, SearchAttributes};
+use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InstanceLabel};
 use duroxide::providers::Provider;
 use duroxide::runtime::RuntimeOptions;
 use duroxide::{OrchestrationContext, OrchestrationRegistry};
@@ -20,7 +20,7 @@ use crate::several::{ack, enqueue, start};
 use crate::work_items::{activity_of, start_of};
 
 /// Labels an instance with the tenant that its id begins with.
-fn by_tenant(config: &mut CosmosDBProviderConfig) {
+pub(crate) fn by_tenant(config: &mut CosmosDBProviderConfig) {
     let tenant = |id: &str| Some(id.split_once(':')?.0.to_owned());
     config.labels = vec![InstanceLabel::new("tenant", tenant)];
 }
@@ -40,20 +40,12 @@ async fn activities(env: &TestEnv, instance: &str, count: usize) -> Vec<WorkerIt
     .await
 }
 
-#[derive(SearchAttributes)]
-struct OrderSearch {
-    tenant: String,
-}
-
 #[tokio::test]
 async fn limits_select_activities_by_a_label_that_the_program_derives_from_the_instance_id() {
     // More than a commit holds: some leave in intents.
     const MANY: usize = 150;
     let mut env = TestEnv::with_config(by_tenant).await;
     let order = |ctx: OrchestrationContext, count: String| async move {
-        // The label of the instance replaces the attribute.
-        let tenant = "umbrella".to_owned();
-        OrderSearch { tenant }.set(&ctx)?;
         let count = count.parse().unwrap_or_default();
         let calls = (0..count).map(|_| ctx.schedule_activity("CallBank", ""));
         ctx.join(calls.collect()).await;
@@ -79,7 +71,7 @@ async fn limits_select_activities_by_a_label_that_the_program_derives_from_the_i
     for activity in all {
         let id = &activity.instance_id;
         let labels = activity.labels.expect("this version writes labels");
-        assert_eq!(labels.attributes["tenant"], "acme", "{id}");
+        assert_eq!(labels.of_instance["tenant"], "acme", "{id}");
         assert_eq!(
             activity.lock_token, None,
             "{id} is paused, so it is not locked ahead"

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cdb_model::Query;
+use cdb_provider::CosmosDBProvider;
 use cdb_provider::documents::{Priority, Rule, WorkerItem};
-use cdb_provider::{CosmosDBProvider, SearchAttributes};
 use cdb_tests::Backend;
 use duroxide::OrchestrationContext;
 use duroxide::OrchestrationRegistry;
@@ -16,6 +16,7 @@ use duroxide::runtime::RuntimeOptions;
 use futures::future::join_all;
 use tokio::time::Instant;
 
+use crate::fair_turns::by_tenant;
 use crate::harness::{TestEnv, no_activities, until_some};
 use crate::work_items::activity_of;
 
@@ -276,16 +277,10 @@ async fn a_paused_flood_does_not_delay_others() {
     backend.stop().await;
 }
 
-#[derive(SearchAttributes)]
-struct OrderSearch {
-    tenant: String,
-}
-
 #[tokio::test]
 async fn activities_have_the_labels_of_their_instance() {
-    let mut env = TestEnv::without_runtime().await;
-    let order = |ctx: OrchestrationContext, tenant: String| async move {
-        OrderSearch { tenant }.set(&ctx)?;
+    let mut env = TestEnv::with_config(by_tenant).await;
+    let order = |ctx: OrchestrationContext, _: String| async move {
         ctx.schedule_activity("CallBank", "").await
     };
     let orchestrations = OrchestrationRegistry::builder()
@@ -294,13 +289,15 @@ async fn activities_have_the_labels_of_their_instance() {
     // A long value is stored as its beginning and a hash, and a rule for the whole value selects it.
     let long = "a".repeat(65);
     for tenant in ["ada", &long] {
-        let rule = rule(&format!("tenant={tenant}")).running(0);
+        // A pause of the label alone would keep the instances from beginning.
+        let rule = rule(&format!("activity=*,tenant={tenant}")).running(0);
         set(&env.provider, rule.priority(Priority::Low)).await;
     }
     env.join(no_activities(), orchestrations, RuntimeOptions::default())
         .await;
-    for (instance, tenant) in [("order-7", "ada"), ("order-8", &long)] {
-        env.begin(instance, "Order", tenant).await;
+    for tenant in ["ada", &long] {
+        let instance = &*format!("{tenant}:order");
+        env.begin(instance, "Order", "").await;
         let waiting = until_some(async || {
             let query = Query::<WorkerItem>::in_partition(instance);
             let found = env.provider.container().query(query).all().await;
@@ -312,7 +309,7 @@ async fn activities_have_the_labels_of_their_instance() {
             (&*labels.activity, &*labels.orchestration),
             ("CallBank", "Order")
         );
-        let stored = &labels.attributes["tenant"];
+        let stored = &labels.of_instance["tenant"];
         assert_eq!(
             (&stored[..3], stored.len()),
             (&tenant[..3], tenant.len().min(64))

@@ -43,7 +43,7 @@ enum LimitsCommand {
 #[derive(Debug, Args)]
 struct SetLimit {
     /// `*` for all, or a name and a value: `activity=CallBank`, `orchestration=Import`, `tag=gpu`,
-    /// a label or search attribute such as `tenant=ada`, or `tenant=*` for each tenant its own limit
+    /// a label of instances such as `tenant=ada`, or `tenant=*` for each tenant its own limit
     #[arg(value_name = "ACTIVITIES", value_parser = selector)]
     select: Selector,
     #[command(flatten)]
@@ -151,7 +151,7 @@ fn selector(text: &str) -> Result<Selector, String> {
     }
 }
 
-/// The names that are no label or search attribute.
+/// The names that are not labels of instances.
 const NAMES: [&str; 3] = ["activity", "orchestration", "tag"];
 
 /// Returns what to ask about names that are similar to those of activities.
@@ -162,7 +162,7 @@ fn misspelt(select: &Selector) -> impl Iterator<Item = String> {
         let lower = name.to_lowercase();
         let near = NAMES.iter().find(|known| is_near(&lower, known))?;
         Some(format!(
-            "`{name}` is taken as a label or search attribute; did you mean `{near}`?"
+            "`{name}` is taken as a label of instances; did you mean `{near}`?"
         ))
     })
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use super::documents::{MAX_LABEL, label_value};
+use super::documents::{MAX_LABEL, Rule, label_value};
 
 /// The most labels of a provider. Each is stored with every activity.
 const MAX_LABELS: usize = 8;
@@ -22,7 +22,7 @@ type Function = dyn Fn(&str) -> Option<String> + Send + Sync;
 ///
 /// The function gives the value, or `None` for an instance without the label. It is called at each
 /// commit that schedules activities, so it must not block, and must always return the same for an
-/// id. A label replaces a search attribute of the same name. Of a value longer than 64 bytes, its
+/// id. Of a value longer than 64 bytes, its
 /// beginning and a hash are stored; a rule for the whole value selects it. An empty value and a panic
 /// leave the instance without the label, with a warning in the log. The commands of `cdb` know no
 /// function: activities that a rewind queues again lack the label.
@@ -83,6 +83,14 @@ pub(crate) struct InstanceLabels(Arc<[InstanceLabel]>);
 impl InstanceLabels {
     pub(crate) fn new(labels: &[InstanceLabel]) -> Self {
         Self(labels.into())
+    }
+
+    /// Returns the names that a rule selects by, and that no instance of this program has.
+    pub(crate) fn unknown_to<'a>(&'a self, rule: &'a Rule) -> impl Iterator<Item = &'a str> {
+        let names = rule.select.conditions().map(|(name, _)| name);
+        names.filter(|name| {
+            !RESERVED.contains(name) && self.0.iter().all(|label| label.name != **name)
+        })
     }
 
     /// Returns the labels of an instance.

@@ -88,6 +88,18 @@ impl InstanceQueue {
         });
     }
 
+    /// Logs which rules select by labels that this program does not derive: none of its activities keeps to them.
+    pub(crate) fn warn_of_unknown_labels(&self, rules: &[Rule]) {
+        for rule in rules {
+            for label in self.store.labels.unknown_to(rule) {
+                tracing::warn!(
+                    limit = %rule.select, label,
+                    "a limit selects by a label that is not in `CosmosDBProviderConfig::labels`"
+                );
+            }
+        }
+    }
+
     /// Returns the labels of an instance id, if rules need them. Calls functions of the program, so
     /// it must not be called under the mutex of the queue.
     fn labels_of(&self, instance_id: &str) -> Option<Labels> {

@@ -70,5 +70,6 @@ impl KnownLimits {
         queue.with(|queue, now| queue.set_rules(limits.rules.clone(), version, now));
         instances.set_rules(&limits.rules, version);
         tracing::info!(rules = limits.rules.len(), "the limits have changed");
+        instances.warn_of_unknown_labels(&limits.rules);
     }
 }

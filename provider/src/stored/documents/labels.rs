@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use cdb_coordination::membership::name_hash;
 use serde::{Deserialize, Serialize};
 
-use super::attribute::AttributeValue;
-
 /// What rules select an activity by. Stored with it, so that a rule also applies to activities that
 /// wait already.
 #[derive(Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
@@ -21,10 +19,14 @@ pub struct Labels {
     /// The tag, which is stored beside the labels.
     #[serde(skip)]
     pub tag: Option<String>,
-    /// The search attributes of the instance after the turn that scheduled the activity, as text,
-    /// and its [`InstanceLabel`](crate::InstanceLabel)s.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub attributes: BTreeMap<String, String>,
+    /// The [`InstanceLabel`](crate::InstanceLabel)s of the instance. Activities of earlier versions also have its
+    /// search attributes here.
+    #[serde(
+        rename = "attributes",
+        default,
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub of_instance: BTreeMap<String, String>,
 }
 
 /// The longest value of a label, in bytes. A key is not a text.
@@ -45,43 +47,29 @@ pub(crate) fn label_value(value: String) -> String {
 }
 
 impl Labels {
-    /// Returns the labels of a turn, and of all activities that it schedules. A label of the instance
-    /// replaces a search attribute: it is known before the first turn, and never changes.
-    pub(crate) fn of_turn(
-        orchestration: &str,
-        attributes: &BTreeMap<String, AttributeValue>,
-        of_instance: impl IntoIterator<Item = (String, String)>,
-    ) -> Self {
-        let attributes = attributes.iter().map(|(name, value)| {
-            let value = match value {
-                AttributeValue::String(text) => text.clone(),
-                AttributeValue::Bool(value) => value.to_string(),
-                AttributeValue::Number(number) => number.to_string(),
-            };
-            (name.clone(), label_value(value))
-        });
+    /// Returns the labels of a turn, and of all activities that it schedules.
+    pub(crate) fn of_turn(orchestration: &str, of_instance: BTreeMap<String, String>) -> Self {
         Self {
             orchestration: orchestration.to_owned(),
-            attributes: attributes.chain(of_instance).collect(),
-            ..Self::default()
+            ..Self::of_instance(of_instance)
         }
     }
 
     /// Returns the labels of an instance.
-    pub(crate) fn of_instance(labels: BTreeMap<String, String>) -> Self {
+    pub(crate) fn of_instance(of_instance: BTreeMap<String, String>) -> Self {
         Self {
-            attributes: labels,
+            of_instance,
             ..Self::default()
         }
     }
 
-    /// Returns a label: the activity, the orchestration, the tag or a search attribute.
+    /// Returns a label: the activity, the orchestration, the tag or a label of the instance.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         match name {
             "activity" => Some(&*self.activity),
             "orchestration" => Some(&*self.orchestration).filter(|name| !name.is_empty()),
             "tag" => self.tag.as_deref(),
-            name => self.attributes.get(name).map(String::as_str),
+            name => self.of_instance.get(name).map(String::as_str),
         }
     }
 }

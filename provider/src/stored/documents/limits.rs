@@ -261,9 +261,9 @@ pub struct RuleError(pub(crate) String);
 /// | `activity=CallBank` | those with this name | one |
 /// | `orchestration=Import` | those of this orchestration | one |
 /// | `tag=gpu` | those with this tag | one |
-/// | `tenant=ada` | those whose instance had this search attribute at the commit, or has this [label](crate::InstanceLabel) | one |
-/// | `tenant=*` | those whose instance had this search attribute, or has this label | one per value |
-/// | `activity=SendSms,tenant=*` | those of this name, of an instance with this attribute or label | one per tenant |
+/// | `tenant=ada` | those whose instance has this [label](crate::InstanceLabel) | one |
+/// | `tenant=*` | those whose instance has this label | one per value |
+/// | `activity=SendSms,tenant=*` | those of this name, of an instance with this label | one per tenant |
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Selector {
@@ -430,21 +430,18 @@ fn escaped(value: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stored::documents::AttributeValue;
 
     fn labels() -> Labels {
-        let attributes = BTreeMap::from([
-            (
-                "tenant".to_owned(),
-                AttributeValue::String("ada".to_owned()),
-            ),
-            ("note".to_owned(), AttributeValue::String("n".repeat(65))),
-            ("floor".to_owned(), AttributeValue::Number(3.0)),
-        ]);
+        let of_instance = [
+            ("tenant", "ada".to_owned()),
+            ("note", label_value("n".repeat(65))),
+            ("floor", "3".to_owned()),
+        ];
+        let of_instance = of_instance.map(|(name, value)| (name.to_owned(), value));
         Labels {
             activity: "CallBank".to_owned(),
             tag: Some("gpu".to_owned()),
-            ..Labels::of_turn("Order", &attributes, [])
+            ..Labels::of_turn("Order", BTreeMap::from(of_instance))
         }
     }
 
@@ -515,7 +512,7 @@ mod tests {
     #[test]
     fn a_key_has_the_values_of_its_activity_whatever_these_are() {
         let labels = |tenant: &str| Labels {
-            attributes: [("tenant".to_owned(), tenant.to_owned())].into(),
+            of_instance: [("tenant".to_owned(), tenant.to_owned())].into(),
             ..labels()
         };
         let select: Selector = "activity=*,tenant=*".parse().expect("it is valid");

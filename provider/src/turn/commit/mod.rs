@@ -168,7 +168,7 @@ fn plan_context<'a>(
             parent_created_at: turn.parent_created_at(),
             machine_now: machine_now(),
             charge,
-            labels: Labels::of_turn(orchestration, &attributes, of_instance),
+            labels: Labels::of_turn(orchestration, of_instance),
         },
         limits: services.store.limits,
         workers: None,

@@ -316,7 +316,7 @@ mod tests {
             activity: String::new(),
             orchestration: String::new(),
             tag: None,
-            attributes: BTreeMap::new(),
+            of_instance: BTreeMap::new(),
         },
     };
 

@@ -1,6 +1,5 @@
 //! How the local queue treats the known state of an instance.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Instant;
 
@@ -140,19 +139,16 @@ impl Work for Instances {
             && known.pending.iter().any(begins)
     }
 
-    /// The labels of the instance id are noted. Orchestration and search attributes are known while
-    /// the instance is cached; before, the orchestration is known of a start.
+    /// The labels of the instance id are noted. The orchestration is known while the instance is cached, and of
+    /// a start.
     fn labels(known: &KnownInstance, noted: Option<&Labels>) -> Option<Labels> {
         let cached = known.cached.as_ref();
-        let instance = cached.map(|cached| &cached.instance.document);
+        let name = cached.map(|cached| &*cached.instance.document.orchestration_name);
         let mut pending = known.pending.iter();
         let started = || pending.find_map(|pending| pending.message.orchestration());
-        let name = instance.map(|instance| &*instance.orchestration_name);
-        let attributes = instance.map(|instance| &instance.attributes);
-        let noted = noted.map(|noted| noted.attributes.clone());
+        let noted = noted.map(|noted| noted.of_instance.clone());
         Some(Labels::of_turn(
             name.or_else(started).unwrap_or_default(),
-            attributes.unwrap_or(&BTreeMap::new()),
             noted.unwrap_or_default(),
         ))
     }
