@@ -31,7 +31,7 @@ async fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let mut table =
-        "| suite | on | passed | failed on purpose | failed |\n|---|---|--:|--:|--:|\n".to_owned();
+        "| suite | on | passed | failed on purpose | failed otherwise |\n|---|---|--:|--:|--:|\n".to_owned();
     let mut surprises = 0;
     for suite in SUITES {
         let is_selected =
