@@ -1,6 +1,7 @@
 //! Writes measurements into docs/performance.md: a text between two markers, and its plots.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 /// A section of the document.
 #[derive(Debug)]
@@ -19,13 +20,30 @@ impl Report {
         let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs");
         let path = docs.join("performance.md");
         let document = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
-        let document = replaced(&document, self.section, &self.text)?;
+        let text = format!("{}\n\n{}", self.text.trim_end(), measured_by());
+        let document = replaced(&document, self.section, &text)?;
         std::fs::write(&path, document).map_err(|error| error.to_string())?;
         for (name, plot) in &self.plots {
             std::fs::write(docs.join(name), plot).map_err(|error| error.to_string())?;
         }
         Ok(())
     }
+}
+
+/// Names the command of this measurement and the commit that it measured.
+fn measured_by() -> String {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let log = Command::new("git")
+        .args(["log", "-1", "--format=%h (%cs)"])
+        .output();
+    let commit = log.map_or_else(
+        |_| "of an unknown source".to_owned(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    );
+    format!(
+        "Measured by `cargo xtask bench-orch {}` at commit {commit}.",
+        words.join(" ")
+    )
 }
 
 /// Replaces the text between the markers of a section.

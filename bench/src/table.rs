@@ -96,27 +96,29 @@ fn report(args: &Args, postgres: &Result<Postgres, String>, rows: &[Row]) -> Rep
         // Writing to a string does not fail.
         let _written = writeln!(text, "\n{} was skipped: {reason}.", Peer::Postgres);
     }
-    text.push_str(
-        "
+    // Drawings compare providers.
+    let mut plots = Vec::new();
+    if rows.iter().any(|row| row.peer != Peer::Ours) {
+        text.push_str(
+            "
 ![time per orchestration](performance-time.svg)
 
 ![requests per orchestration](performance-requests.svg)
 ",
-    );
-    let plots = vec![
-        plot(
+        );
+        plots.push(plot(
             "performance-time.svg",
             "Time per orchestration, p50 in ms",
             rows,
             |figures| figures.p50,
-        ),
-        plot(
+        ));
+        plots.push(plot(
             "performance-requests.svg",
             "Requests per orchestration",
             rows,
             |figures| Some(figures.requests),
-        ),
-    ];
+        ));
+    }
     Report {
         section: "table",
         text,

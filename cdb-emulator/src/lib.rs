@@ -6,10 +6,15 @@
 //! indexes of the container's policy.
 //!
 //! ```
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), cdb_emulator::EmulatorError> {
-//! let emulator = cdb_emulator::Emulator::start().await?;
-//! println!("COSMOS_ENDPOINT={} COSMOS_KEY={}", emulator.endpoint(), emulator.key());
-//! # emulator.stop().await; Ok(()) }
+//! use cdb_emulator::{Emulator, EmulatorError};
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), EmulatorError> {
+//!     let emulator = Emulator::start().await?;
+//!     println!("COSMOS_ENDPOINT={} COSMOS_KEY={}", emulator.endpoint(), emulator.key());
+//!     emulator.stop().await;
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # Features

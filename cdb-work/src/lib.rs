@@ -8,16 +8,17 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use cdb_work::NewWork;
-//! # mod setup { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/work.rs")); }
-//! # setup::with_work(async |work| {
 //!
-//! let now = work.immediate();
-//! now.store(NewWork::inbox("order-7", "paid-1").with_body("paid", "{}")).await?;
-//! let claimed = work.claim(1, Duration::from_secs(5)).await.pop().expect("the message");
-//! now.report(claimed.done()).await?;
-//! work.shutdown().await?;
-//! # Ok(()) }).unwrap();
+//! use cdb_work::{NewWork, WorkCoordinator};
+//!
+//! async fn handle_one(work: &WorkCoordinator) -> Result<(), Box<dyn std::error::Error>> {
+//!     let now = work.immediate();
+//!     now.store(NewWork::inbox("order-7", "paid-1").with_body("paid", "{}")).await?;
+//!     for claimed in work.claim(1, Duration::from_secs(5)).await {
+//!         now.report(claimed.done()).await?;
+//!     }
+//!     Ok(())
+//! }
 //! ```
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

@@ -1,25 +1,24 @@
 //! A storage provider for [duroxide](https://docs.rs/duroxide) on Azure Cosmos DB (NoSQL).
 //!
 //! Every document type is an annotated struct ([`documents`]), from which ids, queries, patches,
-//! batches and the container's indexing policy are derived. A turn of an orchestration is one load,
-//! one conditional lock and one atomic batch. The crate replaces `duroxide-cdb`: same type names,
+//! batches and the container's indexing policy are derived. A turn of an orchestration is one atomic
+//! batch, with a conditional lock if other runtimes may want it. The crate replaces `duroxide-cdb`: same type names,
 //! same configuration, same container.
 //!
 //! ```no_run
 //! use std::sync::Arc;
-//! use cdb_provider::CosmosDBProvider;
 //!
-//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
-//! let provider = CosmosDBProvider::new("https://account.documents.azure.com", "<key>", "duroxide").await?;
-//! let runtime = duroxide::runtime::Runtime::start_with_store(
-//!     Arc::new(provider),
-//!     duroxide::runtime::registry::ActivityRegistry::builder().build(),
-//!     duroxide::OrchestrationRegistry::builder().build(),
-//! )
-//! .await;
-//! # runtime.shutdown(None).await;
-//! # Ok(())
-//! # }
+//! use cdb_provider::CosmosDBProvider;
+//! use duroxide::OrchestrationRegistry;
+//! use duroxide::providers::ProviderError;
+//! use duroxide::runtime::{Runtime, registry::ActivityRegistry};
+//!
+//! async fn start() -> Result<Arc<Runtime>, ProviderError> {
+//!     let store = CosmosDBProvider::new("https://account.documents.azure.com", "<key>", "duroxide").await?;
+//!     let activities = ActivityRegistry::builder().build();
+//!     let orchestrations = OrchestrationRegistry::builder().build();
+//!     Ok(Runtime::start_with_store(Arc::new(store), activities, orchestrations).await)
+//! }
 //! ```
 //!
 //! # Features

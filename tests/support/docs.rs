@@ -13,6 +13,7 @@ chapters! {
     Readme: "../../README.md",
     Start: "../../docs/guide/start.md",
     Containers: "../../docs/guide/containers.md",
+    Questions: "../../docs/guide/questions.md",
     OwnDocument: "../../docs/guide/own-document.md",
     Evolution: "../../docs/evolution.md",
     TransactionalActivities: "../../docs/transactional-activities.md",

@@ -11,13 +11,15 @@
 //!     upcast::split(fields, "name", " ", ["firstName", "lastName"])
 //! }
 //!
-//! let mut fields = Map::from_iter([
-//!     ("customer_number".to_owned(), json!(7)),
-//!     ("name".to_owned(), json!("Ada Lovelace")),
-//! ]);
-//! divide_name(&mut fields)?;
-//! assert_eq!((&fields["number"], &fields["lastName"]), (&json!(7), &json!("Lovelace")));
-//! # Ok::<(), UpcastError>(())
+//! fn main() -> Result<(), UpcastError> {
+//!     let mut fields = Map::from_iter([
+//!         ("customer_number".to_owned(), json!(7)),
+//!         ("name".to_owned(), json!("Ada Lovelace")),
+//!     ]);
+//!     divide_name(&mut fields)?;
+//!     assert_eq!((&fields["number"], &fields["lastName"]), (&json!(7), &json!("Lovelace")));
+//!     Ok(())
+//! }
 //! ```
 
 use serde_json::{Map, Value};

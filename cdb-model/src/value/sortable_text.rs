@@ -28,11 +28,13 @@ use super::scalar::{Ordered, Scalar};
 ///     balance: SortableText<i64>,
 /// }
 ///
-/// let account = Account { number: 7.into(), balance: (-250).into() };
-/// let json = Account::field_codec().write(&account)?;
-/// // The digits of a negative number are complements, so that -250 sorts after -251.
-/// assert_eq!(json, r#"{"number":"00000000000000000007","balance":"-9999999999999999749"}"#);
-/// # Ok::<(), serde_json::Error>(())
+/// fn main() -> Result<(), serde_json::Error> {
+///     let account = Account { number: 7.into(), balance: (-250).into() };
+///     let json = Account::field_codec().write(&account)?;
+///     // The digits of a negative number are complements, so that -250 sorts after -251.
+///     assert_eq!(json, r#"{"number":"00000000000000000007","balance":"-9999999999999999749"}"#);
+///     Ok(())
+/// }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SortableText<T>(pub T);

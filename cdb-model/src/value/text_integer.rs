@@ -30,11 +30,13 @@ use super::partition_key::{PartitionKeyPart, PartitionKeyValue};
 ///     serial: TextInteger<i64>,
 /// }
 ///
-/// let reading = Reading { sensor: u64::MAX.into(), serial: i64::MIN.into() };
-/// let json = Reading::field_codec().write(&reading)?;
-/// assert_eq!(json, r#"{"sensor":"18446744073709551615","serial":"-9223372036854775808"}"#);
-/// assert_eq!(reading.partition_key(), PartitionKey::from("18446744073709551615"));
-/// # Ok::<(), serde_json::Error>(())
+/// fn main() -> Result<(), serde_json::Error> {
+///     let reading = Reading { sensor: u64::MAX.into(), serial: i64::MIN.into() };
+///     let json = Reading::field_codec().write(&reading)?;
+///     assert_eq!(json, r#"{"sensor":"18446744073709551615","serial":"-9223372036854775808"}"#);
+///     assert_eq!(reading.partition_key(), PartitionKey::from("18446744073709551615"));
+///     Ok(())
+/// }
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TextInteger<T>(pub T);

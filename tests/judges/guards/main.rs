@@ -5,7 +5,7 @@
 //! mutants, of which each run has one.
 //!
 //! Names select mutants. `--list` only lists them; `--seconds n` is the longest time of a search, 600 by default;
-//! `--docs` writes the table into docs/chaos.md.
+//! `--docs` writes the table into the README beside this file.
 
 mod mutant;
 mod site;
@@ -105,7 +105,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         table.total.as_secs_f64()
     );
     if arguments.docs {
-        write_into(&root.join("docs/chaos.md"), &table.text())?;
+        write_into(&root.join("tests/judges/guards/README.md"), &table.text())?;
     }
     for search in &table.useless {
         println!("{search} fails without a mutant, and was not used");

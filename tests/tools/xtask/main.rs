@@ -34,7 +34,7 @@ const TASKS: [Task; 14] = [
     Task {
         name: "guards",
         cargo: "run --quiet -p cdb-guards --",
-        what: "removes one guard at a time from a copy of the source and searches for the fault; --docs writes docs/chaos.md",
+        what: "removes one guard at a time from a copy of the source and searches for the fault; --docs writes tests/judges/guards/README.md",
     },
     Task {
         name: "judge",

@@ -20,9 +20,9 @@ use crate::value::{Ordered, Scalar, numbers};
 /// use std::collections::BTreeMap;
 ///
 /// use cdb_model::{Document, Patch};
+/// use serde::{Deserialize, Serialize};
 ///
-/// # #[derive(serde::Serialize, serde::Deserialize)]
-/// #[derive(Document)]
+/// #[derive(Document, Serialize, Deserialize)]
 /// #[document(type = "shelf", id = "shelf")]
 /// struct Shelf {
 ///     #[document(partition_key)]
@@ -36,7 +36,6 @@ use crate::value::{Ordered, Scalar, numbers};
 ///         .incr_entry(&stock, -count)
 ///         .when_entry_ge(&stock, count)
 /// }
-/// # assert!(sell("lamp", 2).body(cdb_model::Timestamp::from_millis(0)).is_ok());
 /// ```
 #[derive_where(Clone, Debug)]
 pub struct EntryPath<D, V, M> {
