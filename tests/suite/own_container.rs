@@ -141,7 +141,7 @@ async fn a_runtime_with_leases_of_its_own_writes_the_gate() {
 }
 
 #[tokio::test]
-async fn a_container_with_own_types_and_a_newer_form_is_refused() {
+async fn a_container_with_own_types_and_a_newer_schema_is_refused() {
     let (_emulator, shop) = shop().await;
     write_newer_schema(&shop).await;
     for opened in open_each(&shop, &CosmosDBProviderConfig::default()).await {
@@ -190,7 +190,7 @@ async fn a_tool_reads_a_container_without_writing_the_gate() {
 }
 
 #[tokio::test]
-async fn a_tool_is_refused_a_newer_form_and_an_invalid_setting() {
+async fn a_tool_is_refused_a_newer_schema_and_an_invalid_setting() {
     let (_emulator, shop) = shop().await;
     let newer = write_newer_schema(&shop).await;
     let key = SchemaKey::new(SCHEMA_PARTITION);

@@ -23,7 +23,7 @@ use crate::memory::share::Free;
 use crate::memory::state::Owned;
 use crate::memory::unreadable::report;
 use crate::streams::documents::{
-    FORM, WorkPartition, WorkPartitionKey, WorkSettings, WorkSettingsKey,
+    SCHEMA_VERSION, WorkPartition, WorkPartitionKey, WorkSettings, WorkSettingsKey,
 };
 use crate::streams::order::Streams;
 use crate::telemetry;
@@ -82,7 +82,7 @@ impl Inner {
             let settings = WorkSettings {
                 partition: SETTINGS.to_owned(),
                 partitions: configured,
-                form: FORM,
+                schema_version: SCHEMA_VERSION,
                 written_by: concat!("cdb-work ", env!("CARGO_PKG_VERSION")).to_owned(),
             };
             let created = self.container.run(settings.create()).await;
@@ -92,10 +92,10 @@ impl Inner {
                 (created, _) => return Ok(created.map(drop)?),
             }
         };
-        if stored.form > FORM {
-            return Err(WorkError::NewerForm {
-                stored: stored.form,
-                supported: FORM,
+        if stored.schema_version > SCHEMA_VERSION {
+            return Err(WorkError::NewerSchema {
+                stored: stored.schema_version,
+                supported: SCHEMA_VERSION,
                 written_by: stored.written_by,
             });
         }
