@@ -172,7 +172,7 @@ impl InstanceQueue {
             let mut readiness = Readiness::NotNow;
             queue.learn_from_poll(poll, &instance_id, |known| {
                 let has_room = !known.has_no_room(message.queue());
-                if !is_busy && !known.is_held() && has_room {
+                if !is_busy && !known.is_locked_elsewhere() && has_room {
                     readiness = known.classify(visible_at, kind, is_backed_off);
                 }
                 if readiness != Readiness::Backoff {

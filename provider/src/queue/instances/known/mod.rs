@@ -193,14 +193,14 @@ impl KnownInstance {
         self.full = None;
     }
 
-    /// Returns whether another runtime held the instance when it was read last.
-    pub(crate) fn is_held(&self) -> bool {
-        matches!(self.presence, Presence::Held { .. })
+    /// Returns whether another runtime had locked the instance when it was read last.
+    pub(crate) fn is_locked_elsewhere(&self) -> bool {
+        matches!(self.presence, Presence::Locked { .. })
     }
 
-    /// Notes that no other runtime is known to hold the instance.
+    /// Notes that no other runtime is known to have locked the instance.
     pub(crate) fn forget_holder(&mut self) {
-        if self.is_held() {
+        if self.is_locked_elsewhere() {
             self.presence = Presence::Exists;
         }
     }
@@ -297,7 +297,7 @@ impl KnownInstance {
     /// Returns the orchestration of an instance that can take a completion next: it is cached, or its turn
     /// is running here.
     pub(crate) fn takes_completions(&self) -> Option<&str> {
-        if self.is_unfit() || self.is_held() || self.full.is_some() {
+        if self.is_unfit() || self.is_locked_elsewhere() || self.full.is_some() {
             return None;
         }
         match &self.cached {
