@@ -10,7 +10,7 @@ use cdb_model::Patch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::ownership::next_round;
+use super::round::next_round;
 use crate::memory::inner::Inner;
 use crate::streams::documents::WorkPartition;
 use crate::telemetry;

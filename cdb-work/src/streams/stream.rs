@@ -58,15 +58,15 @@ pub(crate) struct StreamClaim<'a> {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimState {
-    Held,
+    Valid,
     /// The claim has timed out, was lost, or was returned.
     Void,
 }
 
 impl ClaimState {
-    /// `Held` if the claim led to something.
+    /// `Valid` if the claim led to something.
     pub(crate) fn of<T>(found: Option<T>) -> Self {
-        found.map_or(Self::Void, |_| Self::Held)
+        found.map_or(Self::Void, |_| Self::Valid)
     }
 }
 
