@@ -86,7 +86,7 @@ async fn a_member_removed_by_mistake_rejoins() {
         .all()
         .await;
     let found = found.expect("the documents are there");
-    assert_eq!(found.len(), 3);
+    assert_eq!(found.len(), 3, "two members and the roster");
     for stored in found {
         let mut batch = Batch::<Members>::new(&*group);
         let key = stored.document.key();
@@ -141,7 +141,7 @@ impl MemberDocument for Ahead {
 }
 
 #[derive(Container)]
-enum ShipAhead {
+enum GroupAhead {
     Member(Ahead),
 }
 
@@ -149,7 +149,7 @@ enum ShipAhead {
 async fn clocks_may_be_ten_seconds_apart() {
     let cluster = Cluster::new().await;
     let punctual = cluster.join("ann").await;
-    let container = cluster.open::<ShipAhead>(Arc::default()).await;
+    let container = cluster.open::<GroupAhead>(Arc::default()).await;
     let config = MembershipConfig {
         heartbeat: PERIOD,
         ..MembershipConfig::named("zoe")
