@@ -271,7 +271,7 @@ async fn a_roster_of_a_newer_schema_is_not_joined() {
     let shop = open::<Shop>(&backend, "shop").await;
     let refused = Membership::start::<ShopMember, _>(shop, MembershipConfig::named("cat"));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_ne!(refused.view().standing(), MemberState::Member);
+    assert_ne!(refused.view().state(), MemberState::Member);
     let key = StoredMemberKey::new("cdb:members", "roster");
     let left = stored
         .read(&key)

@@ -67,7 +67,7 @@ async fn a_member_without_the_roster_serves_every_slot_until_it_reaches_it() {
         share,
         "one failed heartbeat changes nothing"
     );
-    eventually(async || members[0].view().standing() == MemberState::Unheard).await;
+    eventually(async || members[0].view().state() == MemberState::Unheard).await;
     assert!(members[0].slots().await.is_all());
     cluster.emulator.clear_faults();
     eventually(async || members.iter().all(|member| sees(member, &["ann", "bob"]))).await;
@@ -202,7 +202,7 @@ async fn a_member_with_an_unreadable_document_rejoins_and_does_not_disturb_the_o
     torn.await;
     let container = cluster.container().await;
     eventually(async || {
-        assert_eq!(members[0].view().standing(), MemberState::Member);
+        assert_eq!(members[0].view().state(), MemberState::Member);
         let query = Query::<GroupMember>::across_partitions();
         let whole = container.query(query).all().await.is_ok();
         whole && members.iter().all(|member| sees(member, &names))
