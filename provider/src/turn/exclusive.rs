@@ -189,7 +189,7 @@ async fn attempt(
         }
     }
     loaded.parent.clone_from(&instance.parent);
-    // A cancellation of the ended course must not cancel the new one.
+    // A cancellation that was meant for the ended execution must not cancel the next one.
     loaded.messages.retain(|message| {
         matches!(
             message.content.item(),
