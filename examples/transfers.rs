@@ -7,7 +7,7 @@ use std::{error::Error, time::Duration};
 
 use cdb_provider::client::{ConnectionString, ContainerClient};
 use cdb_provider::coordination::lease::LeaseGuard;
-use cdb_provider::coordination::store::Criteria;
+use cdb_provider::coordination::repository::Criteria;
 use cdb_provider::coordination::{LeaseError, Leases};
 use cdb_provider::model::operation::Lease;
 use cdb_provider::model::{Batch, Container, Document, Patch, Query, Scalar};

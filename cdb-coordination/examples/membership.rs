@@ -80,7 +80,7 @@ async fn until(holds: impl Fn() -> bool) -> Instant {
 
 fn sees(member: &Membership, count: usize) -> bool {
     let view = member.view();
-    view.standing() == MemberState::Member && view.members().len() == count
+    view.state() == MemberState::Member && view.members().len() == count
 }
 
 fn served(members: &[Membership]) -> SlotSet {

@@ -10,7 +10,7 @@ use std::error::Error;
 
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, MasterKey};
 use cdb_coordination::Repository;
-use cdb_coordination::store::Criteria;
+use cdb_coordination::repository::Criteria;
 use cdb_emulator::Emulator;
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};

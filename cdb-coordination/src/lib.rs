@@ -11,7 +11,7 @@
 //! | [`outbox`] | [`OutboxBatch`] | commits with messages, and their delivery |
 //! | [`membership`] | [`Membership`] | members, and the slots of each |
 //! | [`change_feed`] | [`ChangeProcessor`] | positions in the change feed, and who reads |
-//! | [`store`] | [`Repository`] | documents of one type, by key and by criteria |
+//! | [`repository`] | [`Repository`] | documents of one type, by key and by criteria |
 //! | [`search`] | [`Rows`](search::Rows) | rows without the documents that cannot be read |
 //! | [`retry`], [`timing`] | [`RetryPolicy`](retry::RetryPolicy) | pauses between attempts; refused durations |
 
@@ -24,9 +24,9 @@ pub mod membership;
 pub mod message;
 pub mod messaging;
 pub mod outbox;
+pub mod repository;
 pub mod retry;
 pub mod search;
-pub mod store;
 mod telemetry;
 pub mod timing;
 
@@ -41,4 +41,4 @@ pub use message::handlers::HandlerError;
 pub use messaging::builder::Messaging;
 pub use messaging::dead_letter::DeadLetters;
 pub use outbox::batch::OutboxBatch;
-pub use store::repository::Repository;
+pub use repository::handle::Repository;

@@ -48,7 +48,7 @@ pub(crate) const LEASE: Duration = Duration::from_secs(60);
 pub(crate) const RESEND_PAUSE: Duration = Duration::from_millis(50);
 /// The least time until the deadline for which such a write is sent again, of the default deadline.
 pub(crate) const LEAST_SEND: Duration = Duration::from_secs(1);
-/// The pause between two attempts to store the form of a container.
+/// The pause between two attempts to store the schema version of a container.
 pub(crate) const AGREEMENT_PAUSE: Duration = Duration::from_millis(300);
 
 // Membership: `MembershipConfig`.
@@ -111,7 +111,7 @@ const _: () = {
     assert!(at_most(RECHECK_DELAY, RESERVED));
     // A partition that does not answer keeps a permit for less than a search for its messages.
     assert!(at_most(SILENCE_CHECK, POLL_INTERVAL));
-    // An attempt to agree on the form ends before the next one begins.
+    // An attempt to agree on the schema version ends before the next one begins.
     assert!(at_most(times(AGREEMENT_PAUSE, 2), POLL_INTERVAL));
     // A delivered message is deleted before the reconciler of another process delivers it again.
     assert!(at_most(BATCHING_DELAY, RESERVED));

@@ -60,7 +60,7 @@ pub struct WorkConfig {
     pub sweep: Duration,
     /// How many messages are held in memory, 5,000 by default, without those of a lane that this
     /// process does not claim.
-    pub most_held: usize,
+    pub most_in_memory: usize,
     /// How long a completed message is remembered, 7 days by default. A later duplicate counts as a
     /// new message.
     pub remember: Duration,
@@ -87,7 +87,7 @@ impl Default for WorkConfig {
             upkeep: UPKEEP,
             longest_pause: LONGEST_PAUSE,
             sweep: SWEEP,
-            most_held: 5000,
+            most_in_memory: 5000,
             remember: REMEMBER,
             forget: FORGET,
             retry: RetryPolicy::default(),
@@ -119,7 +119,7 @@ setters! {
     with_upkeep(upkeep: Duration)
     with_longest_pause(longest_pause: Duration)
     with_sweep(sweep: Duration)
-    with_most_held(most_held: usize)
+    with_most_in_memory(most_in_memory: usize)
     with_remember(remember: Duration)
     with_forget(forget: Duration)
     with_retry(retry: RetryPolicy)

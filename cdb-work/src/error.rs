@@ -113,16 +113,16 @@ pub enum WorkError {
         /// The configured number.
         configured: u16,
     },
-    /// A newer version has written the container in a form that this version does not know.
+    /// A newer release has written the container with a schema version that this release does not know.
     #[error(
-        "the container has stored form {stored}, written by {written_by}; this version supports up to {supported}: use that version or a newer one"
+        "the container has schema version {stored}, written by {written_by}; this release supports up to {supported}: use that release or a newer one"
     )]
-    NewerForm {
-        /// The form of the container.
+    NewerSchema {
+        /// The schema version of the container.
         stored: u32,
-        /// The newest form that this version supports.
+        /// The newest schema version that this release supports.
         supported: u32,
-        /// The crate and version that wrote the form.
+        /// The crate and release that wrote it.
         written_by: String,
     },
     /// A duration of the configuration is too long for another one.

@@ -154,11 +154,11 @@ pub(crate) const FREE_AGAIN: Duration = secs(10);
 
 /// The longest delay with which messages are kept in memory, so that distant timers do not fill it.
 pub(crate) const MESSAGE_KEPT: Duration = secs(300);
-/// The first backoff of an instance that another runtime holds. Short, because the lock may be
+/// The first backoff of an instance that another runtime has locked. Short, because the lock may be
 /// released at any time. It doubles, and ends with the lock.
-pub(crate) const HELD_BACKOFF: Duration = ms(100);
-/// The longest backoff of an instance that another runtime holds.
-pub(crate) const MAX_HELD_BACKOFF: Duration = secs(1);
+pub(crate) const LOCKED_BACKOFF: Duration = ms(100);
+/// The longest backoff of an instance that another runtime has locked.
+pub(crate) const MAX_LOCKED_BACKOFF: Duration = secs(1);
 /// The backoff of an instance after the service did not answer.
 pub(crate) const UNANSWERED_BACKOFF: Duration = secs(1);
 /// The backoff of an instance whose chunks are unavailable.
@@ -301,9 +301,9 @@ const _: () = assert!(fits(
     WORKER_LOCK
 ));
 // A lock that is released early is seen long before it would have expired.
-const _: () = assert!(fits(HELD_BACKOFF, 10, MAX_HELD_BACKOFF));
-const _: () = assert!(fits(MAX_HELD_BACKOFF, 5, TURN_LOCK));
-const _: () = assert!(fits(MAX_HELD_BACKOFF, 1, DEFAULT_MAX_POLL));
+const _: () = assert!(fits(LOCKED_BACKOFF, 10, MAX_LOCKED_BACKOFF));
+const _: () = assert!(fits(MAX_LOCKED_BACKOFF, 5, TURN_LOCK));
+const _: () = assert!(fits(MAX_LOCKED_BACKOFF, 1, DEFAULT_MAX_POLL));
 // A failed attempt is repeated within the bound for work of other shares.
 const _: () = assert!(fits(UNANSWERED_BACKOFF, 1, OVERDUE_AFTER));
 const _: () = assert!(fits(UNREADABLE_BACKOFF, 1, OVERDUE_AFTER));

@@ -87,7 +87,7 @@ fn default_values() {
                     upkeep: 1s,
                     longest_pause: 1s,
                     sweep: 10s,
-                    most_held: 5000,
+                    most_in_memory: 5000,
                     remember: 604800s,
                     forget: 3600s,
                     retry: RetryPolicy {

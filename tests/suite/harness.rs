@@ -1,5 +1,12 @@
 //! Runtimes on one store, like those of an application.
 
+#[macro_use]
+#[path = "../support/ok.rs"]
+mod ok;
+#[macro_use]
+#[path = "../support/or_skip.rs"]
+mod or_skip;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,16 +20,6 @@ use duroxide::{
     Client, ClientError, ErrorDetails, EventKind, OrchestrationRegistry, OrchestrationStatus,
 };
 use tokio::time::Instant;
-
-/// The value of a call that succeeds.
-macro_rules! ok {
-    ($call:expr) => {
-        match $call.await {
-            Ok(value) => value,
-            Err(error) => panic!("{}: {error:?}", stringify!($call)),
-        }
-    };
-}
 
 /// A container without document types, with this definition.
 macro_rules! untyped {
@@ -57,21 +54,6 @@ macro_rules! says {
     ($text:expr, $($part:expr),+) => {
         $(assert!($text.contains($part), "no `{}`: {:?}", $part, $text);)+
     };
-}
-
-/// The value of an option. Ends the test without it, for example on an account, which injects no faults.
-macro_rules! or_skip {
-    ($needed:expr) => {{
-        let Some(needed) = $needed else { return };
-        needed
-    }};
-    ($needed:expr, $reason:literal) => {{
-        let Some(needed) = $needed else {
-            println!("skipped: {}", $reason);
-            return;
-        };
-        needed
-    }};
 }
 
 /// How long a wait lasts without a write to any store of this process.

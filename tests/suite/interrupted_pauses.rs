@@ -78,8 +78,8 @@ fn may_repeat(ended: Result<Vec<String>, ProviderError>) {
     }
 }
 
-/// What is held back has a paused instance.
-async fn check_held_back(provider: &CosmosDBProvider) {
+/// What is withheld has a paused instance.
+async fn check_withheld(provider: &CosmosDBProvider) {
     let container = provider.container();
     let instance = container.read(&InstanceKey::new("main")).await;
     if instance
@@ -96,9 +96,9 @@ async fn check_held_back(provider: &CosmosDBProvider) {
     let activities =
         Query::<WorkerItem>::in_partition("main").filter(WorkerItem::VISIBLE_AT.eq(PAUSED));
     let held = ok!(container.query(messages.count()).all());
-    assert_eq!(held, [0], "messages are held back");
+    assert_eq!(held, [0], "messages are withheld");
     let held = ok!(container.query(activities.count()).all());
-    assert_eq!(held, [0], "activities are held back");
+    assert_eq!(held, [0], "activities are withheld");
 }
 
 #[tokio::test(start_paused = true)]
@@ -119,9 +119,9 @@ async fn a_resumption_that_stands_still_after_any_request_loses_no_message() {
         may_repeat(resumed);
         let has_stalled = network.has_stalled();
         network.repair();
-        check_held_back(&runtime).await;
+        check_withheld(&runtime).await;
         resume(&operator).await;
-        check_held_back(&runtime).await;
+        check_withheld(&runtime).await;
         let lost = format!("lost after {requests} requests");
         assert!(
             had_turn || finds_turn(&runtime, SECOND * 40).await,
@@ -155,7 +155,7 @@ async fn a_pause_that_stands_still_after_any_request_loses_no_activity() {
         may_repeat(paused);
         let has_stalled = network.has_stalled();
         network.repair();
-        check_held_back(&runtime).await;
+        check_withheld(&runtime).await;
         resume(&operator).await;
         let lost = format!("lost after {requests} requests");
         assert!(finds_activity(&runtime, SECOND * 40).await, "{lost}");
@@ -197,7 +197,7 @@ async fn damaged_items_of_a_paused_instance_are_due_after_it_is_resumed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_older_version_leaves_held_back_without_a_pause_is_released() {
+async fn what_an_older_version_leaves_withheld_without_a_pause_is_released() {
     let backend = Backend::start_simulated().await;
     let provider = backend.provider().await;
     with_activity(&provider).await;

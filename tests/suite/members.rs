@@ -65,9 +65,9 @@ async fn start(backend: &Backend, name: &str) -> (CosmosDBProvider, Arc<Runtime>
 pub(crate) async fn until_known(providers: &[&CosmosDBProvider], names: &[&str]) {
     eventually(async || {
         providers.iter().all(|provider| {
-            provider.members().is_some_and(|view| {
-                view.standing() == MemberState::Member && view.members() == names
-            })
+            provider
+                .members()
+                .is_some_and(|view| view.state() == MemberState::Member && view.members() == names)
         })
     })
     .await;

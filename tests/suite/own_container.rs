@@ -141,11 +141,11 @@ async fn a_runtime_with_leases_of_its_own_writes_the_gate() {
 }
 
 #[tokio::test]
-async fn a_container_with_own_types_and_a_newer_form_is_refused() {
+async fn a_container_with_own_types_and_a_newer_schema_is_refused() {
     let (_emulator, shop) = shop().await;
     write_newer_schema(&shop).await;
     for opened in open_each(&shop, &CosmosDBProviderConfig::default()).await {
-        let refused = opened.expect_err("its form is newer");
+        let refused = opened.expect_err("its schema version is newer");
         assert!(!refused.is_retryable(), "{refused}");
         let said = refused.to_string();
         for part in [
@@ -181,7 +181,7 @@ async fn a_tool_reads_a_container_without_writing_the_gate() {
     };
     emulator.reset_requests();
     let tool = CosmosDBProvider::for_tools(shop.view(), &config, None);
-    let tool = tool.expect("the container has no form yet");
+    let tool = tool.expect("the container has no schema version yet");
     // Long enough for many background rounds. There must be none.
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert_eq!(emulator.requests().total(), 0);
@@ -190,7 +190,7 @@ async fn a_tool_reads_a_container_without_writing_the_gate() {
 }
 
 #[tokio::test]
-async fn a_tool_is_refused_a_newer_form_and_an_invalid_setting() {
+async fn a_tool_is_refused_a_newer_schema_and_an_invalid_setting() {
     let (_emulator, shop) = shop().await;
     let newer = write_newer_schema(&shop).await;
     let key = SchemaKey::new(SCHEMA_PARTITION);
@@ -199,7 +199,7 @@ async fn a_tool_is_refused_a_newer_form_and_an_invalid_setting() {
     assert_eq!(stored.document.version, newer.version);
     let config = CosmosDBProviderConfig::default();
     let tool = CosmosDBProvider::for_tools(shop.view(), &config, Some(&stored.document));
-    let refused = tool.expect_err("its form is newer").to_string();
+    let refused = tool.expect_err("its schema version is newer").to_string();
     says!(refused, "use that version or a newer one");
     let tool = CosmosDBProvider::for_tools(shop.view(), &without_polls(), None);
     let refused = tool.expect_err("the setting cannot work").to_string();

@@ -324,7 +324,7 @@ async fn a_provider_that_was_shut_down_is_not_a_member_and_still_serves_clients(
     let (first, second) = futures::join!(first, second);
     let seen_by_second = |names: &[&str]| {
         let view = second.members().expect("a member");
-        view.standing() == MemberState::Member && view.members() == names
+        view.state() == MemberState::Member && view.members() == names
     };
     eventually(async || seen_by_second(&["first", "second"])).await;
     first.shutdown(GRACE).await;

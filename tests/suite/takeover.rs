@@ -203,7 +203,7 @@ async fn commits_after_a_pause(pause: Duration) -> Option<[Result<(), ProviderEr
     members.network.repair();
     eventually(async || {
         let view = paused.members().expect("membership is on");
-        view.standing() == MemberState::Member && view.members().len() == 2
+        view.state() == MemberState::Member && view.members().len() == 2
     })
     .await;
     let turn = lock_turn(paused, "after").await;

@@ -1,4 +1,4 @@
-//! Containers of other versions and programs: opened, finished, or refused if their form is newer.
+//! Containers of other versions and programs: opened, finished, or refused if their schema version is newer.
 
 #[path = "../upgrade/raw_container.rs"]
 mod raw_container;
@@ -31,12 +31,12 @@ use crate::harness::{end_of, eventually, long_locks};
 /// Containers with unfinished work; tests/upgrade/README.md has the commands that write them.
 const FILES: [&str; 2] = [
     include_str!("../upgrade/duroxide-cdb-0.1.10.jsonl"),
-    include_str!("../upgrade/cdb-provider-before-forms.jsonl"),
+    include_str!("../upgrade/cdb-provider-before-schema.jsonl"),
 ];
 /// Written by `duroxide-cdb` 0.1.10.
 const OLD_PROVIDER: usize = 0;
-/// Written by our own version before containers named the form of their documents.
-const BEFORE_FORMS: usize = 1;
+/// Written by our own version before containers had a schema version.
+const BEFORE_SCHEMA: usize = 1;
 
 /// A container whose first line in the file is its definition, without document types.
 #[derive(Debug)]
@@ -201,7 +201,7 @@ async fn unfinished_work_of_the_old_provider_is_completed() {
 
 #[tokio::test]
 async fn unfinished_work_of_a_former_version_is_completed() {
-    let emulator = loaded::<BEFORE_FORMS>().await;
+    let emulator = loaded::<BEFORE_SCHEMA>().await;
     let provider = open(&emulator).await;
     finish(&provider).await;
     let left = undelivered(&emulator).await;
@@ -218,7 +218,7 @@ struct Search {
 
 #[tokio::test]
 async fn a_container_without_the_index_of_search_attributes_is_searched_and_gets_it_when_opened() {
-    let emulator = loaded::<BEFORE_FORMS>().await;
+    let emulator = loaded::<BEFORE_SCHEMA>().await;
     let unchanged = CosmosDBProviderConfig {
         endpoint: emulator.endpoint(),
         key: emulator.key().to_owned(),
@@ -337,7 +337,7 @@ async fn the_schema_version_is_written_once_and_read_at_every_opening() {
 }
 
 #[tokio::test]
-async fn a_container_of_a_newer_form_is_refused() {
+async fn a_container_of_a_newer_schema_is_refused() {
     let emulator = started().await;
     let provider = open(&emulator).await;
     let newer = Schema {

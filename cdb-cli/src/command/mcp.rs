@@ -1,4 +1,4 @@
-//! `cdb mcp`: the options of the server.
+//! `cdb mcp`: the options of the MCP server, which offers the other commands to agents as tools (`crate::mcp`).
 
 use clap::Args;
 
@@ -10,7 +10,8 @@ pub(crate) struct McpArgs {
     /// second call, which carries what the first one answered
     #[arg(long)]
     pub(crate) allow_actions: bool,
-    /// Read by `given_options`, for the command of each call.
+    /// Here for the help and the parser only. A call of a tool runs a command of its own, which gets the
+    /// options that `connection::given_options` finds among the arguments.
     #[command(flatten)]
     _connection: Connection,
 }

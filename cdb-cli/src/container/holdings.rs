@@ -52,7 +52,7 @@ impl Holdings {
     /// Opens what the container holds. Writes nothing.
     pub(crate) async fn open(connection: &Connection, model: &Model) -> Result<Self, Failure> {
         let live = model
-            .live(&connection.database()?, &connection.container)
+            .live_definition(&connection.database()?, &connection.container)
             .await?;
         Self::of(connection, model, &live).await
     }

@@ -85,6 +85,7 @@ impl Intents {
     }
 }
 
+/// A dead letter has the creation time [`NEVER`], so that the reconciler does not find it.
 fn intents(list: List) -> Query<OutboxIntent> {
     let intents = Query::across_partitions();
     match list {

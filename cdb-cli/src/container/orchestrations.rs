@@ -193,7 +193,11 @@ async fn refuse_another_kind(
     name: &str,
     model: &Model,
 ) -> Result<(), Failure> {
-    let key = model.live(database, name).await?.partition_key.paths;
+    let key = model
+        .live_definition(database, name)
+        .await?
+        .partition_key
+        .paths;
     if key == Durable::PARTITION_KEY {
         return Ok(());
     }

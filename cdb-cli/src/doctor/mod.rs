@@ -36,7 +36,10 @@ pub(crate) async fn examine(connection: &Connection, model: &Model) -> Result<Di
         opened => opened?,
     };
     let client = connection.client()?;
-    let live = match model.live(&database, &connection.container).await {
+    let live = match model
+        .live_definition(&database, &connection.container)
+        .await
+    {
         Ok(live) => live,
         Err(error) => {
             findings.push(service::unreadable(&error, connection.has_emulator_key()));

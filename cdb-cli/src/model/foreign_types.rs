@@ -22,7 +22,7 @@ pub(crate) async fn documents(
     let mut found = Vec::new();
     while found.len() < most {
         let search = of_another_type(model.discriminator, &known);
-        let Some(document) = model.first(database, container, search).await? else {
+        let Some(document) = model.first_row(database, container, search).await? else {
             break;
         };
         known.extend(name(&document, model).map(str::to_owned));

@@ -1,4 +1,6 @@
-//! A container type as plain data, so that the commands are not generic.
+//! A container type as plain data, so that the commands are not generic: they are compiled once, and a program
+//! with many containers keeps them in one list. [`Model::of`] converts a type once. What needs the type
+//! later is kept as a function pointer.
 
 pub(crate) mod foreign_types;
 pub(crate) mod messages;
@@ -26,86 +28,25 @@ use serde_json::Value;
 use self::messages::MessageSource;
 use crate::exit::Failure;
 
-/// The results of functions that are generic over the container.
-type Creating = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
-type Reading = Pin<Box<dyn Future<Output = Result<ContainerDefinition, cdb_client::Error>> + Send>>;
-type Searching = Pin<Box<dyn Future<Output = Result<Option<Value>, cdb_client::Error>> + Send>>;
-type Migrating = fn(&DatabaseClient, &str, Option<FeedCursor>) -> Box<dyn MigrationSteps>;
-type OpenMessages = fn(
-    &DatabaseClient,
-    &str,
-    &ContainerDefinition,
-    MessagingConfig,
-) -> Result<Option<Arc<dyn MessageSource>>, Failure>;
-type Explained = Arc<dyn Fn(&IndexingPolicy) -> Explanation + Send + Sync>;
-
-/// A migration of any container.
-#[async_trait]
-pub(crate) trait MigrationSteps: Send {
-    async fn next_step(&mut self) -> Result<Option<MigrationStep>, cdb_client::Error>;
-
-    fn position(&self) -> &FeedCursor;
-}
-
-#[async_trait]
-impl<C: Container> MigrationSteps for Migration<C> {
-    async fn next_step(&mut self) -> Result<Option<MigrationStep>, cdb_client::Error> {
-        Self::next_step(self).await
-    }
-
-    fn position(&self) -> &FeedCursor {
-        Self::position(self)
-    }
-}
-
-/// The settings of a program, which all its containers have.
-#[derive(Clone, Default)]
-pub(crate) struct Settings {
-    /// The messaging settings.
-    pub messaging: MessagingConfig,
-    /// The orchestrations of the program.
-    pub replay: Option<Arc<Replay>>,
-    /// The codec of payloads; by default that of the keys in `COSMOS_PAYLOAD_KEYS`.
-    pub payload_codec: Option<Arc<dyn PayloadCodec>>,
-}
-
-/// A container type.
+/// A container type, with the name of one container of this type.
 pub(crate) struct Model {
     /// The name of the container.
     pub container: String,
     /// The name of the Rust type.
     pub name: &'static str,
+    /// The property that holds the type of a document.
     pub discriminator: &'static str,
     pub documents: &'static [&'static DocumentShape],
+    /// The definition that the type declares. That of the live container may differ.
     pub definition: ContainerDefinition,
     pub settings: Settings,
+    /// The queries to explain.
     pub queries: Vec<NamedQuery>,
     create: fn(DatabaseClient, String) -> Creating,
-    live: fn(DatabaseClient, String) -> Reading,
+    live_definition: fn(DatabaseClient, String) -> Reading,
     messages: OpenMessages,
     migrate: Migrating,
-    first: fn(DatabaseClient, String, RawSql<Value>) -> Searching,
-}
-
-/// A query with the name to show.
-#[derive(Clone)]
-pub(crate) struct NamedQuery {
-    pub name: String,
-    explain: Explained,
-}
-
-impl NamedQuery {
-    pub(crate) fn new<C: Container>(name: String, query: impl Explain<C> + 'static) -> Self {
-        Self {
-            name,
-            explain: Arc::new(move |policy| query.explain(policy)),
-        }
-    }
-
-    /// Explains which indexes of a policy serve the query.
-    pub(crate) fn explain(&self, policy: &IndexingPolicy) -> Explanation {
-        (self.explain)(policy)
-    }
+    first_row: fn(DatabaseClient, String, RawSql<Value>) -> Searching,
 }
 
 impl Model {
@@ -139,7 +80,7 @@ impl Model {
                         .migrate(position),
                 )
             },
-            first: |database, name, statement| {
+            first_row: |database, name, statement| {
                 Box::pin(async move {
                     database
                         .container::<C>(&name)
@@ -148,7 +89,9 @@ impl Model {
                         .await
                 })
             },
-            live: |database, name| Box::pin(async move { database.definition::<C>(&name).await }),
+            live_definition: |database, name| {
+                Box::pin(async move { database.definition::<C>(&name).await })
+            },
         }
     }
 
@@ -178,22 +121,22 @@ impl Model {
     }
 
     /// Reads the definition of the live container.
-    pub(crate) async fn live(
+    pub(crate) async fn live_definition(
         &self,
         database: &DatabaseClient,
         name: &str,
     ) -> Result<ContainerDefinition, cdb_client::Error> {
-        (self.live)(database.clone(), name.to_owned()).await
+        (self.live_definition)(database.clone(), name.to_owned()).await
     }
 
     /// Returns the first row of a statement.
-    pub(crate) async fn first(
+    pub(crate) async fn first_row(
         &self,
         database: &DatabaseClient,
         name: &str,
         statement: RawSql<Value>,
     ) -> Result<Option<Value>, cdb_client::Error> {
-        (self.first)(database.clone(), name.to_owned(), statement).await
+        (self.first_row)(database.clone(), name.to_owned(), statement).await
     }
 
     /// Begins a migration of the documents.
@@ -247,3 +190,68 @@ impl Model {
         )))
     }
 }
+
+/// The settings of a program, which all its containers have.
+#[derive(Clone, Default)]
+pub(crate) struct Settings {
+    /// The messaging settings.
+    pub messaging: MessagingConfig,
+    /// The orchestrations of the program.
+    pub replay: Option<Arc<Replay>>,
+    /// The codec of payloads; by default that of the keys in `COSMOS_PAYLOAD_KEYS`.
+    pub payload_codec: Option<Arc<dyn PayloadCodec>>,
+}
+
+/// A query with the name to show.
+#[derive(Clone)]
+pub(crate) struct NamedQuery {
+    pub name: String,
+    explain: Explained,
+}
+
+impl NamedQuery {
+    pub(crate) fn new<C: Container>(name: String, query: impl Explain<C> + 'static) -> Self {
+        Self {
+            name,
+            explain: Arc::new(move |policy| query.explain(policy)),
+        }
+    }
+
+    /// Explains which indexes of a policy serve the query.
+    pub(crate) fn explain(&self, policy: &IndexingPolicy) -> Explanation {
+        (self.explain)(policy)
+    }
+}
+
+/// A migration of any container.
+#[async_trait]
+pub(crate) trait MigrationSteps: Send {
+    async fn next_step(&mut self) -> Result<Option<MigrationStep>, cdb_client::Error>;
+
+    fn position(&self) -> &FeedCursor;
+}
+
+#[async_trait]
+impl<C: Container> MigrationSteps for Migration<C> {
+    async fn next_step(&mut self) -> Result<Option<MigrationStep>, cdb_client::Error> {
+        Self::next_step(self).await
+    }
+
+    fn position(&self) -> &FeedCursor {
+        Self::position(self)
+    }
+}
+
+// The types of the function pointers of `Model`. Their results are boxed, because the futures and migrations
+// of two containers have different types.
+type Creating = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+type Reading = Pin<Box<dyn Future<Output = Result<ContainerDefinition, cdb_client::Error>> + Send>>;
+type Searching = Pin<Box<dyn Future<Output = Result<Option<Value>, cdb_client::Error>> + Send>>;
+type Migrating = fn(&DatabaseClient, &str, Option<FeedCursor>) -> Box<dyn MigrationSteps>;
+type OpenMessages = fn(
+    &DatabaseClient,
+    &str,
+    &ContainerDefinition,
+    MessagingConfig,
+) -> Result<Option<Arc<dyn MessageSource>>, Failure>;
+type Explained = Arc<dyn Fn(&IndexingPolicy) -> Explanation + Send + Sync>;

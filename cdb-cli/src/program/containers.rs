@@ -15,26 +15,6 @@ use clap::{Arg, ArgMatches, Args, Command};
 use crate::connection::{CONTAINER, Connection};
 use crate::model::{Model, NamedQuery, Settings};
 
-/// Whether a container can hold what a command is about.
-fn is_about(command: &str, model: &Model) -> bool {
-    let has = |discriminator: &str| {
-        let mut documents = model.documents.iter();
-        documents.any(|shape| shape.discriminator == discriminator)
-    };
-    match command {
-        "instances" | "queues" | "limits" | "members" | "dashboard" => {
-            model.require_orchestrations().is_ok()
-        }
-        "messages" => {
-            model.require_orchestrations().is_ok()
-                || has(<MessageDocument<Durable> as Document>::SHAPE.discriminator)
-                || has(WorkMessage::SHAPE.discriminator)
-        }
-        "change-feed" => has(PartDocument::SHAPE.discriminator),
-        _ => true,
-    }
-}
-
 /// The containers of a program, in one database. There is at least one.
 pub(crate) struct Containers {
     pub(crate) database: String,
@@ -86,7 +66,7 @@ impl Containers {
     /// Returns the command whose options choose among these containers: a program with one container
     /// may give it another name, one with several needs to be told which, unless only one can hold
     /// what the command is about.
-    pub(crate) fn in_options_of(&self, command: Command) -> Command {
+    pub(crate) fn with_choice(&self, command: Command) -> Command {
         command.mut_subcommands(|command| {
             let is_able = |model: &&Model| is_about(command.get_name(), model);
             let able: Vec<&Model> = self.all().filter(is_able).collect();
@@ -110,20 +90,20 @@ impl Containers {
                 "policy" => command.mut_subcommand("print", |print| print.arg(choice)),
                 _ => command,
             };
-            self.in_arguments_of(command, default)
+            self.with_defaults(command, default)
         })
     }
 
-    fn in_arguments_of(&self, command: Command, default: Option<&Model>) -> Command {
+    fn with_defaults(&self, command: Command, default: Option<&Model>) -> Command {
         let command = command.mut_args(|arg| match arg.get_id().as_str() {
             "database" => arg.default_value(self.database.clone()),
-            CONTAINER => self.in_container_option(arg, default),
+            CONTAINER => self.with_names(arg, default),
             _ => arg,
         });
-        command.mut_subcommands(|inner| self.in_arguments_of(inner, default))
+        command.mut_subcommands(|inner| self.with_defaults(inner, default))
     }
 
-    fn in_container_option(&self, arg: Arg, default: Option<&Model>) -> Arg {
+    fn with_names(&self, arg: Arg, default: Option<&Model>) -> Arg {
         let names = self.all().map(|model| model.container.clone());
         let arg = match *self.others {
             [] => arg,
@@ -158,8 +138,8 @@ impl Containers {
         Err(Command::new("").error(ErrorKind::MissingRequiredArgument, message))
     }
 
-    /// Returns the name of two containers.
-    pub(crate) fn duplicate(&self) -> Option<&str> {
+    /// Returns a name that two containers have.
+    pub(crate) fn duplicate_name(&self) -> Option<&str> {
         let mut names: Vec<&str> = self.all().map(|model| &*model.container).collect();
         names.sort_unstable();
         let mut pairs = names.windows(2);
@@ -168,6 +148,26 @@ impl Containers {
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Model> {
         std::iter::once(&self.first).chain(&self.others)
+    }
+}
+
+/// Whether a container can hold what a command is about.
+fn is_about(command: &str, model: &Model) -> bool {
+    let has = |discriminator: &str| {
+        let mut documents = model.documents.iter();
+        documents.any(|shape| shape.discriminator == discriminator)
+    };
+    match command {
+        "instances" | "queues" | "limits" | "members" | "dashboard" => {
+            model.require_orchestrations().is_ok()
+        }
+        "messages" => {
+            model.require_orchestrations().is_ok()
+                || has(<MessageDocument<Durable> as Document>::SHAPE.discriminator)
+                || has(WorkMessage::SHAPE.discriminator)
+        }
+        "change-feed" => has(PartDocument::SHAPE.discriminator),
+        _ => true,
     }
 }
 

@@ -85,7 +85,7 @@ impl Program {
         terminal: Terminal,
     ) -> Exit {
         let program = name(arguments.first());
-        if let Some(name) = self.containers.duplicate() {
+        if let Some(name) = self.containers.duplicate_name() {
             let error = format!("the program declares two containers with the name `{name}`");
             let error = Args::command().error(ErrorKind::ValueValidation, error);
             return show_usage(&error, out, err);
@@ -127,7 +127,7 @@ impl Program {
 
     /// Returns the definition of the command line.
     fn command(&self, program: &str) -> clap::Command {
-        let command = self.containers.in_options_of(Args::command());
+        let command = self.containers.with_choice(Args::command());
         self.env_file
             .with_defaults(examples::add_to(command, program))
     }

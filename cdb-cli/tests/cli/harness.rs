@@ -1,5 +1,9 @@
 //! Runs the command in this process, on an emulator.
 
+#[macro_use]
+#[path = "../../../tests/support/ok.rs"]
+mod ok;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,16 +14,6 @@ use cdb_model::Container;
 use cdb_provider::documents::Durable;
 use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig};
 use duroxide::runtime::RuntimeOptions;
-
-/// The value of a call that succeeds.
-macro_rules! ok {
-    ($call:expr) => {
-        match $call.await {
-            Ok(value) => value,
-            Err(error) => panic!("{}: {error:?}", stringify!($call)),
-        }
-    };
-}
 
 /// The output and exit code of a run.
 #[derive(Debug)]

@@ -172,7 +172,7 @@ async fn waiting(container: &ContainerClient<Durable>, age: Duration) {
     let item = item.expect("JSON").expect("an activity");
     let labels = Labels {
         activity: "CallBank".to_owned(),
-        attributes: [("tenant".to_owned(), "ada".to_owned())].into(),
+        of_instance: [("tenant".to_owned(), "ada".to_owned())].into(),
         ..Labels::default()
     };
     let item = WorkerItem {

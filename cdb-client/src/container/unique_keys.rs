@@ -4,7 +4,7 @@ use std::sync::{PoisonError, RwLock};
 
 use cdb_model::container::UniqueKey;
 
-use crate::error::{Error, Taken};
+use crate::error::{ConflictCause, Error};
 
 /// What a client knows of the unique keys of a container.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl Known {
     /// Names the unique keys in the error of a conflict: the service does not say which one it is
     /// about.
     pub(super) fn named_in(&self, error: Error) -> Error {
-        let error = error.taken(Taken::UniqueKey);
+        let error = error.with_conflict_cause(ConflictCause::UniqueKey);
         if self.keys.is_empty() {
             return error;
         }

@@ -3,7 +3,7 @@
 //! The Azure SDK authenticates the identity (managed identity, workload identity, a developer's
 //! command line): any `TokenCredential` works. One token serves all requests until shortly before
 //! it expires. Then one caller fetches the next token while the others keep using the old one.
-//! Header form: protocol.md 1.2.
+//! Form of the header: azure_data_cosmos_driver `authorization_policy.rs`.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

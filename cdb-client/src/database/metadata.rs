@@ -1,7 +1,7 @@
 //! Requests for databases and containers.
 //!
-//! These share a small budget of the account (protocol.md 3), so data operations must not depend on
-//! them.
+//! These share a small budget of the account, so data operations must not depend on them:
+//! <https://learn.microsoft.com/azure/cosmos-db/concepts-limits>.
 
 use cdb_model::Container;
 use cdb_model::container::ContainerDefinition;

@@ -31,7 +31,8 @@ impl DatabaseClient {
     }
 }
 
-/// Returns what an administrator has to do. Sub-statuses of roles: protocol.md 1.2.
+/// Returns what an administrator has to do. Sub-statuses of roles: azure_data_cosmos_driver
+/// `cosmos_status.rs`.
 fn missing_right(status: Option<ResponseStatus>, definition: &ContainerDefinition) -> String {
     match status {
         Some(ResponseStatus::NOT_FOR_DATA_ROLES) => format!(

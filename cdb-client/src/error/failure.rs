@@ -37,15 +37,16 @@ struct Details {
     call: Option<CallDetails>,
     /// The operation of a batch or bulk that failed.
     operation: Option<FailedOperation>,
-    /// What a conflict is about, if it is known.
-    taken: Option<Taken>,
+    conflict_cause: Option<ConflictCause>,
     source: Option<Source>,
 }
 
-/// What a conflict is about: what another document has already.
+/// What a conflict is about. The service answers both with 409.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum ConflictCause {
+    /// Another document has the id.
     Id,
+    /// Another document of the logical partition has the unique key.
     UniqueKey,
 }
 
@@ -130,7 +131,7 @@ impl Error {
             message: message.into(),
             call: None,
             operation: None,
-            taken: None,
+            conflict_cause: None,
             source: None,
         }))
     }
@@ -205,7 +206,7 @@ impl Error {
             message: self.0.message.clone(),
             call: self.0.call.clone(),
             operation: None,
-            taken: self.0.taken,
+            conflict_cause: self.0.conflict_cause,
             source: None,
         }))
     }
@@ -218,9 +219,8 @@ impl Error {
         self
     }
 
-    /// Says what the conflict is about.
-    pub(crate) fn taken(mut self, taken: Taken) -> Self {
-        self.0.taken = Some(taken);
+    pub(crate) fn with_conflict_cause(mut self, cause: ConflictCause) -> Self {
+        self.0.conflict_cause = Some(cause);
         self
     }
 
@@ -282,8 +282,8 @@ impl Error {
     /// reads the id after a refused creation.
     pub fn is_unique_key_conflict(&self) -> bool {
         self.kind() == ErrorKind::Conflict
-            && match self.0.taken {
-                Some(taken) => taken == Taken::UniqueKey,
+            && match self.0.conflict_cause {
+                Some(cause) => cause == ConflictCause::UniqueKey,
                 None => self.names_unique_key(),
             }
     }
@@ -313,7 +313,8 @@ impl Error {
         self.0.call.as_ref().is_some_and(|call| call.ambiguous)
     }
 
-    /// Whether a deletion found nothing after an attempt with an unknown outcome, which deleted it.
+    /// Whether a deletion found no item after an earlier attempt with an unknown outcome: that attempt has
+    /// deleted it.
     pub(crate) fn is_missing_after_doubt(&self) -> bool {
         self.status() == Some(ResponseStatus::ITEM_NOT_FOUND) && self.is_ambiguous()
     }
@@ -406,7 +407,7 @@ impl fmt::Debug for Error {
             .field("message", &self.0.message)
             .field("call", &self.0.call)
             .field("operation", &self.0.operation)
-            .field("taken", &self.0.taken)
+            .field("conflict_cause", &self.0.conflict_cause)
             .field("source", &self.0.source)
             .finish()
     }

@@ -5,6 +5,6 @@ mod operation;
 mod status;
 
 pub use failure::CallDetails;
-pub(crate) use failure::{Error, ErrorKind, Result, Taken};
+pub(crate) use failure::{ConflictCause, Error, ErrorKind, Result};
 pub use operation::RequestKind;
 pub use status::ResponseStatus;

@@ -41,7 +41,7 @@ impl Outcome {
 
     /// Whether this attempt may cause a later refusal: its outcome is unknown, or it is a 503. A
     /// 503 of the service is retried because it was not executed, but a proxy may send one after
-    /// execution (protocol.md 9.1).
+    /// execution (azure_data_cosmos_driver `retry_evaluation.rs`).
     pub(crate) fn is_doubtful(self) -> bool {
         let unavailable = matches!(self, Self::Answered { status, .. } if status.code == 503);
         unavailable || self.is_unknown()

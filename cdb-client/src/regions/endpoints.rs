@@ -2,7 +2,7 @@
 //!
 //! Until the account document is read, every request goes to the configured endpoint, and so does
 //! every request to an account with one region: an emulator in a container names an endpoint that
-//! its clients may not reach. Source: the official clients' "endpoint discovery" (protocol.md 9.1).
+//! its clients may not reach. Source: the official clients' "endpoint discovery".
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

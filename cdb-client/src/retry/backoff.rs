@@ -56,8 +56,8 @@ impl Backoff {
         }
     }
 
-    /// The delays while the service moves a partition or applies a change of rights: 0.2 to 1 s, as
-    /// the official clients wait (protocol.md 2.5).
+    /// The delays while the service moves a partition or applies a change of rights: 0.2 to 1 s;
+    /// azure-cosmos for Python waits 1 s (`_gone_retry_policy_base.py`).
     pub(crate) fn slow(config: &RetryConfig, jitter: Jitter) -> Self {
         let longest = Duration::from_secs(1).min(config.longest_delay);
         Self {

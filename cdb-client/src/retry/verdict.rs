@@ -69,7 +69,7 @@ const MOST_MOVING: u32 = 3;
 /// | answer too long | refuse | refuse as ambiguous |
 /// | everything else | refuse | |
 ///
-/// Source: protocol.md 9.1 (azure_data_cosmos_driver `cosmos_status.rs`, `retry_evaluation.rs`).
+/// Source: azure_data_cosmos_driver `cosmos_status.rs`, `retry_evaluation.rs`.
 pub(crate) fn verdict(repeat: Repeat, tries: Tries, outcome: Outcome) -> Verdict {
     match outcome {
         Outcome::NoAnswer(Delivery::Untrusted) => return Verdict::Refuse,

@@ -1,5 +1,12 @@
 //! An account with a database for one test: the emulator, or a real account.
 
+#[macro_use]
+#[path = "../../../tests/support/ok.rs"]
+mod ok;
+#[macro_use]
+#[path = "../../../tests/support/or_skip.rs"]
+mod or_skip;
+
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, DatabaseClient, MasterKey};
 use cdb_emulator::Emulator;
 use cdb_model::Container;
@@ -7,31 +14,6 @@ use uuid::Uuid;
 
 use crate::removal::remove;
 use crate::shop::Shop;
-
-/// The value of a call that succeeds.
-macro_rules! ok {
-    ($call:expr) => {
-        match $call.await {
-            Ok(value) => value,
-            Err(error) => panic!("{}: {error:?}", stringify!($call)),
-        }
-    };
-}
-
-/// The value of an option. Ends the test without it, for example on an account, which injects no faults.
-macro_rules! or_skip {
-    ($needed:expr) => {{
-        let Some(needed) = $needed else { return };
-        needed
-    }};
-    ($needed:expr, $reason:literal) => {{
-        let Some(needed) = $needed else {
-            println!("skipped: {}", $reason);
-            return;
-        };
-        needed
-    }};
-}
 
 /// A client and a new database.
 pub(crate) struct Account {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cdb_client::{ContainerClient, Page};
 use cdb_coordination::lease::LeaseGuard;
-use cdb_coordination::store::{Criteria, StoreError};
+use cdb_coordination::repository::{Criteria, RepositoryError};
 use cdb_coordination::{LeaseError, Leases, Repository};
 use cdb_model::query::SortCriterion;
 use cdb_model::shape::Direction;
@@ -43,36 +43,40 @@ impl NegotiationStore {
     pub(crate) async fn create(
         &self,
         negotiation: ContractNegotiation,
-    ) -> Result<Stored<ContractNegotiation>, StoreError> {
+    ) -> Result<Stored<ContractNegotiation>, RepositoryError> {
         self.store.run(negotiation.create()).await
     }
 
     pub(crate) async fn find(
         &self,
         id: &str,
-    ) -> Result<Option<Stored<ContractNegotiation>>, StoreError> {
+    ) -> Result<Option<Stored<ContractNegotiation>>, RepositoryError> {
         self.store.find(&ContractNegotiationKey::new(id)).await
     }
 
     pub(crate) async fn query(
         &self,
         criteria: &Criteria,
-    ) -> Result<Page<Stored<ContractNegotiation>>, StoreError> {
+    ) -> Result<Page<Stored<ContractNegotiation>>, RepositoryError> {
         self.store.query(criteria).await
     }
 
-    pub(crate) async fn counts(&self) -> Result<Vec<(State, u64)>, StoreError> {
+    pub(crate) async fn counts(&self) -> Result<Vec<(State, u64)>, RepositoryError> {
         let state = ContractNegotiation::STATE;
         self.store.count_each(state, State::ALL).await
     }
 
-    pub(crate) async fn count(&self, state: State) -> Result<u64, StoreError> {
+    pub(crate) async fn count(&self, state: State) -> Result<u64, RepositoryError> {
         let counts = self.store.count_each(ContractNegotiation::STATE, [state]);
         Ok(counts.await?.iter().map(|(_, count)| count).sum())
     }
 
     /// The ids of the negotiations that entered a state last.
-    pub(crate) async fn latest(&self, state: State, count: u32) -> Result<Vec<String>, StoreError> {
+    pub(crate) async fn latest(
+        &self,
+        state: State,
+        count: u32,
+    ) -> Result<Vec<String>, RepositoryError> {
         let state = serde_json::to_value(state).unwrap_or_default();
         let latest = Criteria::all().with("state", state).limit(count);
         let latest = latest.sorted_by(SortCriterion {

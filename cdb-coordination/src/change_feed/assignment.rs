@@ -106,7 +106,7 @@ impl<C: Container, R: ChangeRow<C>> Assignment<C, R> {
     /// Starts and stops readers. Returns whether this process reads its whole share.
     async fn assign(&mut self, member: &Member) -> Result<bool, LeaseError> {
         let view = member.membership.view();
-        match view.standing() {
+        match view.state() {
             MemberState::Joining => return Ok(false),
             MemberState::Replaced | MemberState::Left => {
                 self.stop_readers();

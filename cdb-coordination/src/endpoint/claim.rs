@@ -107,7 +107,7 @@ where
                 claimed.stored.etag = etag;
                 claimed.stored.document.receive_due = Some(until);
             }
-            Ok(Ok(Renewed::Held(found))) => claimed.stored = *found,
+            Ok(Ok(Renewed::StillLocked(found))) => claimed.stored = *found,
             Ok(Ok(Renewed::Lost)) => return Renewal::Lost,
             Ok(Err(error)) => tracing::debug!(%error, "the claim of a message was not renewed"),
             Err(late) => tracing::debug!(error = %late, "the claim of a message was not renewed"),

@@ -31,8 +31,8 @@ pub(crate) struct Inner<C> {
     pub(crate) me: String,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
-    /// Set when the form of the container is known to be supported.
-    pub(crate) form: OnceLock<()>,
+    /// Set when the schema version of the container is known to be supported.
+    pub(crate) schema_checked: OnceLock<()>,
     pub(crate) agreement: SharedCall,
     pub(crate) myself: Weak<Inner<C>>,
 }

@@ -6,7 +6,6 @@
 
 mod claim;
 mod config;
-mod form;
 mod hints;
 mod inner;
 mod outcome;
@@ -14,11 +13,12 @@ mod partition;
 mod receive;
 mod received;
 mod relay;
+mod schema;
 mod tasks;
 
 pub use config::MessagingConfig;
-pub(crate) use form::agree_on_form;
 pub(crate) use hints::Hints;
 pub(crate) use inner::Inner;
 pub(crate) use received::Arrival;
 pub use received::{Handled, Received};
+pub(crate) use schema::agree_on_schema;

@@ -28,7 +28,7 @@ where
 {
     pub(crate) fn start(self: &Arc<Self>) {
         self.spawn(|inner| async move {
-            if !inner.supports_form().await {
+            if !inner.supports_schema().await {
                 return;
             }
             while inner.pause(inner.config.poll_interval).await {
@@ -37,7 +37,7 @@ where
         });
         if self.receives() {
             self.spawn(|inner| async move {
-                if !inner.supports_form().await {
+                if !inner.supports_schema().await {
                     return;
                 }
                 while inner.pause_search().await {

@@ -166,16 +166,16 @@ pub async fn confirm_lock<D: Lockable>(
 pub enum Renewed<D> {
     /// The write took place and left this version.
     Written(ETag),
-    /// The lock is still held. The document, read after a lost answer, shows whether the write took
-    /// place.
-    Held(Box<Stored<D>>),
+    /// The document still has the mark of the lock. It was read after a lost answer or a changed version,
+    /// and shows whether the write took place.
+    StillLocked(Box<Stored<D>>),
     /// Another process has locked the document, or the document is gone.
     Lost,
 }
 
 /// Renews a lock, or writes anything else under it: `patch` goes to the version that its holder knows,
 /// and leaves the mark as it is. After a lost answer or a changed version, the document is read. The
-/// lock is still held while the document has the mark.
+/// lock is not lost while the document has the mark.
 ///
 /// # Errors
 /// When the write failed, or the document cannot be read.
@@ -219,7 +219,9 @@ where
             let mark = held.document.lock_mark();
             Ok(found
                 .filter(|stored| mark.is_some() && stored.document.lock_mark() == mark)
-                .map_or(Renewed::Lost, |stored| Renewed::Held(Box::new(stored))))
+                .map_or(Renewed::Lost, |stored| {
+                    Renewed::StillLocked(Box::new(stored))
+                }))
         }
         Err(error) if error.is_not_found() => Ok(Renewed::Lost),
         Err(error) => Err(error),
@@ -301,7 +303,7 @@ mod tests {
         ] {
             emulator.inject(Fault::once(effect));
             let kept = renew_lock(&container, &held, &renewal()).await;
-            let Ok(Renewed::Held(found)) = kept else {
+            let Ok(Renewed::StillLocked(found)) = kept else {
                 panic!("{kept:?}");
             };
             assert_eq!(found.document.locked_until, until);
@@ -309,7 +311,7 @@ mod tests {
         // The document has another version than the one that the holder knows, but the lock is
         // still held.
         let kept = renew_lock(&container, &held, &renewal()).await;
-        assert!(matches!(kept, Ok(Renewed::Held(_))), "{kept:?}");
+        assert!(matches!(kept, Ok(Renewed::StillLocked(_))), "{kept:?}");
     }
 
     #[tokio::test]

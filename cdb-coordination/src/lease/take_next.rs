@@ -52,13 +52,13 @@ where
     /// Leases up to `count` free documents that match `query` and returns them in the order of the
     /// query. Without an order, documents that have been free for longest come first. The query may
     /// cover one partition or all; its `limit` is ignored. Competitors share the oldest documents in
-    /// no particular order. [`Criteria::across_partitions`](crate::store::Criteria::across_partitions) makes
+    /// no particular order. [`Criteria::across_partitions`](crate::repository::Criteria::across_partitions) makes
     /// a query of conditions that are known only at run time. An index serves every query: a path
     /// without one has no filter, and a criterion without one is an error.
     ///
     /// ```
     /// use cdb_coordination::Leases;
-    /// use cdb_coordination::store::Criteria;
+    /// use cdb_coordination::repository::Criteria;
     /// use cdb_model::{Document as _, Query};
     /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
     /// # use shop::{Order, Shop, order};

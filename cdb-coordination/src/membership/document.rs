@@ -60,10 +60,10 @@ pub enum MemberRecord {
     Roster {
         /// The members' names.
         members: Vec<String>,
-        /// The number of the stored form; 1 in rosters from before this field. A member of an older
-        /// form does not join.
-        #[serde(default = "first_form")]
-        form: u32,
+        /// The schema version; 1 in rosters from before this field. A release that does not know
+        /// it does not join.
+        #[serde(rename = "form", default = "first_schema")]
+        schema_version: u32,
     },
     /// A heartbeat of one member.
     Heartbeat {
@@ -77,20 +77,20 @@ pub enum MemberRecord {
     },
 }
 
-/// The number of the stored form. It grows when an older release would misread or damage what this
-/// release writes. Optional fields do not change it.
-pub(super) const FORM: u32 = 1;
+/// The schema version of the documents. It grows when an older release would misread or damage what
+/// this release writes. Optional fields do not change it.
+pub(super) const SCHEMA_VERSION: u32 = 1;
 
-fn first_form() -> u32 {
+fn first_schema() -> u32 {
     1
 }
 
 impl MemberRecord {
-    /// A roster in the form of this release.
+    /// A roster with the schema version of this release.
     pub fn roster(members: Vec<String>) -> Self {
         Self::Roster {
             members,
-            form: FORM,
+            schema_version: SCHEMA_VERSION,
         }
     }
 }

@@ -43,7 +43,7 @@ const MAX_UNREAD: usize = 256;
 /// # setup::with_container("team", async |container: ContainerClient<Team>| {
 ///
 /// let me = Membership::start::<TeamMember, _>(container, MembershipConfig::named("worker-1"));
-/// me.watch().wait_for(|view| view.standing() == MemberState::Member).await?;
+/// me.watch().wait_for(|view| view.state() == MemberState::Member).await?;
 /// assert!(me.slots().await.is_all()); // the only member
 /// me.leave().await;
 /// assert!(me.slots().await.is_empty());

@@ -195,8 +195,8 @@ impl<C: Container, D: MemberDocument + MemberOf<C>> Heartbeat<C, D> {
         }
     }
 
-    fn publish(&self, standing: MemberState, members: &[String]) {
-        let view = MembershipView::new(standing, &self.member, members);
+    fn publish(&self, state: MemberState, members: &[String]) {
+        let view = MembershipView::new(state, &self.member, members);
         let labels = [("group", self.group.clone())];
         let count = u32::try_from(members.len()).unwrap_or(u32::MAX);
         gauge!("cdb.membership.members", &labels).set(f64::from(count));

@@ -14,7 +14,7 @@ use cdb_model::operation::{BatchError, OperationIndex};
 use cdb_model::{Batch, Container, Document, DocumentKey as _, ETag, PartitionKey, Stored};
 
 use super::config::MembershipConfig;
-use super::document::{FORM, MemberDocument, MemberRecord};
+use super::document::{MemberDocument, MemberRecord, SCHEMA_VERSION};
 use super::failure_detector::Sighting;
 use crate::lease::is_lost_race;
 use crate::timing::ROSTER_PAUSE;
@@ -40,9 +40,9 @@ pub(super) enum RosterError {
     Late,
     /// A newer release has written the roster.
     #[error(
-        "the roster has stored form {stored}, and this release supports up to {FORM}: use the release that wrote it or a newer one"
+        "the roster has schema version {stored}, and this release supports up to {SCHEMA_VERSION}: use the release that wrote it or a newer one"
     )]
-    NewerForm { stored: u32 },
+    NewerSchema { stored: u32 },
     #[error(transparent)]
     Client(#[from] Error),
     #[error(transparent)]
@@ -370,7 +370,7 @@ fn document_name(member: &str) -> String {
 }
 
 /// # Errors
-/// [`RosterError::NewerForm`] when a newer release has written the roster.
+/// [`RosterError::NewerSchema`] when a newer release has written the roster.
 fn as_listed<D: MemberDocument>(stored: Option<Stored<D>>) -> Result<Listed, RosterError> {
     let Some(stored) = stored else {
         return Ok(Listed {
@@ -379,8 +379,10 @@ fn as_listed<D: MemberDocument>(stored: Option<Stored<D>>) -> Result<Listed, Ros
         });
     };
     let mut members = match stored.document.into_record() {
-        MemberRecord::Roster { form, .. } if form > FORM => {
-            return Err(RosterError::NewerForm { stored: form });
+        MemberRecord::Roster { schema_version, .. } if schema_version > SCHEMA_VERSION => {
+            return Err(RosterError::NewerSchema {
+                stored: schema_version,
+            });
         }
         MemberRecord::Roster { members, .. } => members,
         MemberRecord::Heartbeat { .. } => Vec::new(),

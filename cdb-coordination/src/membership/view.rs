@@ -11,9 +11,9 @@ use super::slots::SlotSet;
 /// use cdb_coordination::membership::MemberState;
 ///
 /// /// For a readiness probe.
-/// fn is_ready(standing: MemberState) -> bool {
+/// fn is_ready(state: MemberState) -> bool {
 ///     // An unheard process serves all slots.
-///     matches!(standing, MemberState::Member | MemberState::Unheard)
+///     matches!(state, MemberState::Member | MemberState::Unheard)
 /// }
 /// assert!(is_ready(MemberState::Unheard) && !is_ready(MemberState::Replaced));
 /// ```
@@ -45,7 +45,7 @@ pub enum MemberState {
 /// let me = Membership::start::<TeamMember, _>(container, MembershipConfig::named("worker-1"));
 /// let mut views = me.watch();
 /// let view: MembershipView =
-///     views.wait_for(|view| view.standing() == MemberState::Member).await?.clone();
+///     views.wait_for(|view| view.state() == MemberState::Member).await?.clone();
 /// assert_eq!(view.members(), ["worker-1"]);
 /// assert_eq!(view.share(3), [0, 1, 2]); // of three shards, those of this process
 /// # me.leave().await; Ok(()) }).unwrap();
@@ -53,21 +53,21 @@ pub enum MemberState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MembershipView {
-    standing: MemberState,
+    state: MemberState,
     member: Arc<str>,
     members: Arc<[String]>,
     slots: SlotSet,
 }
 
 impl MembershipView {
-    pub(super) fn new(standing: MemberState, member: &Arc<str>, members: &[String]) -> Self {
-        let slots = match standing {
+    pub(super) fn new(state: MemberState, member: &Arc<str>, members: &[String]) -> Self {
+        let slots = match state {
             MemberState::Member => SlotSet::of_member(members, member),
             MemberState::Joining | MemberState::Unheard => SlotSet::ALL,
             MemberState::Replaced | MemberState::Left => SlotSet::NONE,
         };
         Self {
-            standing,
+            state,
             member: member.clone(),
             members: members.into(),
             slots,
@@ -75,8 +75,8 @@ impl MembershipView {
     }
 
     /// The status of this process.
-    pub fn standing(&self) -> MemberState {
-        self.standing
+    pub fn state(&self) -> MemberState {
+        self.state
     }
 
     /// The members' names, in ascending order.
@@ -96,7 +96,7 @@ impl MembershipView {
     /// The share of this process in work with `count` parts: the numbers of its parts, in ascending
     /// order. The shares of the members differ by at most one part. Computed at each call.
     pub fn share(&self, count: u32) -> Vec<u32> {
-        match self.standing {
+        match self.state {
             MemberState::Member => balanced_parts(&self.members, &self.member, count),
             MemberState::Joining | MemberState::Unheard => (0..count).collect(),
             MemberState::Replaced | MemberState::Left => Vec::new(),
@@ -112,8 +112,8 @@ mod tests {
     fn a_process_serves_all_slots_without_a_roster_and_none_after_it_left() {
         let me: Arc<str> = "me".into();
         let members = ["me".to_owned(), "you".to_owned()];
-        let served = |standing| {
-            let view = MembershipView::new(standing, &me, &members);
+        let served = |state| {
+            let view = MembershipView::new(state, &me, &members);
             (view.slots().len(), view.share(1000).len())
         };
         let (slots, parts) = served(MemberState::Member);

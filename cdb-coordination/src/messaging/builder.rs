@@ -235,7 +235,7 @@ where
             me: uuid::Uuid::new_v4().simple().to_string(),
             stop: stop.clone(),
             tasks: TaskTracker::new(),
-            form: OnceLock::new(),
+            schema_checked: OnceLock::new(),
             agreement: SharedCall::default(),
             myself: myself.clone(),
         });
@@ -342,7 +342,7 @@ where
     /// batch has a message. A container that a newer release has written is refused.
     pub async fn commit(&self, batch: OutboxBatch<C>) -> Result<(), OutboxError> {
         let inner = &self.inner;
-        inner.check_form().await?;
+        inner.check_schema().await?;
         if batch.operations() == 0 {
             return Ok(());
         }
@@ -361,7 +361,7 @@ where
     /// has written the container.
     pub async fn prepare(&self, batch: &OutboxBatch<C>) -> Result<PreparedBatch<C>, OutboxError> {
         let inner = &self.inner;
-        inner.check_form().await?;
+        inner.check_schema().await?;
         let streams = Streams::read(&inner.container.latest_committed(), batch).await?;
         let token = uuid::Uuid::new_v4().simple().to_string();
         let terms = Terms {

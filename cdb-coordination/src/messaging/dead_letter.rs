@@ -10,7 +10,7 @@ use cdb_model::stored::Unreadable;
 use cdb_model::{Batch, Container, Document as _, PartitionKey, Query, Stored, Timestamp};
 
 use super::unreadable::{Partial, read_again};
-use crate::endpoint::{MessagingConfig, agree_on_form};
+use crate::endpoint::{MessagingConfig, agree_on_schema};
 use crate::lease::execute_fenced_once;
 use crate::message::{
     Content, Dead, Envelope, MessageAddress, MessageDocument, MessageDocumentKey, MessageId, Side,
@@ -212,10 +212,10 @@ where
     /// # Errors
     /// [`OutboxError::Gone`] when another caller was faster; [`OutboxError::Undecided`] when an answer
     /// was lost and nothing shows what became of the message; [`OutboxError::Unreadable`] when this
-    /// program cannot read the document either; [`OutboxError::NewerForm`] when a newer release has
+    /// program cannot read the document either; [`OutboxError::NewerSchema`] when a newer release has
     /// written the container.
     pub async fn redrive(&self, letter: &DeadLetter) -> Result<(), OutboxError> {
-        agree_on_form(&self.container).await?;
+        agree_on_schema(&self.container).await?;
         let (stored, dead) = self.find(letter).await?;
         let envelope = if dead.unreadable {
             read_again::<C>(&dead)?

@@ -208,7 +208,7 @@ async fn a_message_dead_lettered_in_the_outbox_frees_its_stream_and_arrives_when
     env.reconcile().await;
     env.assert_all_received(&[2, 1]).await;
     assert_eq!(letters.count().await.unwrap(), 0);
-    // Only the stream records remain on both sides, and the form number, which is stored as an answer.
+    // Only the stream records remain on both sides, and the schema version, which is stored as an answer.
     let is_message = |content: &Content| {
         !matches!(
             content,

@@ -33,17 +33,17 @@ pub enum OutboxError {
         "whether the dead letter was redriven or discarded is unknown, because an answer was lost; list the dead letters again"
     )]
     Undecided,
-    /// A newer release has written the container in a form that this release does not know. Nothing
-    /// was written.
+    /// A newer release has written the container with a schema version that this release does not
+    /// know. Nothing was written.
     #[error(
-        "the messages of the container have stored form {stored}, written by {written_by}; this release supports up to {supported}: use that release or a newer one"
+        "the messages of the container have schema version {stored}, written by {written_by}; this release supports up to {supported}: use that release or a newer one"
     )]
-    NewerForm {
-        /// The form of the container.
+    NewerSchema {
+        /// The schema version of the container.
         stored: u32,
-        /// The newest form that this release supports.
+        /// The newest schema version that this release supports.
         supported: u32,
-        /// The crate and version that wrote the form.
+        /// The crate and release that wrote it.
         written_by: String,
     },
     /// The dead letter is a document that still cannot be read. Nothing was changed.

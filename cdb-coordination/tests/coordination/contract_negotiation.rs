@@ -11,7 +11,7 @@ use crate::backend::Backend;
 use cdb_client::transport::SimulatedTime;
 use cdb_client::{Bootstrap, ContainerClient};
 use cdb_coordination::LeaseError;
-use cdb_coordination::store::Criteria;
+use cdb_coordination::repository::Criteria;
 use cdb_model::query::{Criterion, Operator, SortCriterion};
 use cdb_model::shape::Direction;
 

@@ -12,7 +12,7 @@ use cdb_client::transport::{
 };
 use cdb_client::{Bootstrap, ContainerClient, CosmosClient, Error, MasterKey};
 use cdb_coordination::Repository;
-use cdb_coordination::store::StoreError;
+use cdb_coordination::repository::RepositoryError;
 use cdb_emulator::{Effect, Emulator, Fault};
 use cdb_model::document::DocumentAddress;
 use cdb_model::{Container, Document, ETag};
@@ -288,7 +288,7 @@ impl House {
                 };
                 seen.document.count += 1;
                 let replaced = store.run(seen.replace());
-                let outcome = writer.call(replaced, StoreError::is_ambiguous).await;
+                let outcome = writer.call(replaced, RepositoryError::is_ambiguous).await;
                 told.push((seen.etag, outcome));
             }
             told
@@ -311,7 +311,7 @@ impl House {
             // Half of them without a store.
             if at % 2 == 0 {
                 writer
-                    .call(store.run(new.create()), StoreError::is_ambiguous)
+                    .call(store.run(new.create()), RepositoryError::is_ambiguous)
                     .await
             } else {
                 let created = writer.counters.run(new.create());
@@ -334,7 +334,7 @@ impl House {
                 return None;
             };
             let deleted = store.run(seen.delete());
-            let told = writer.call(deleted, StoreError::is_ambiguous).await;
+            let told = writer.call(deleted, RepositoryError::is_ambiguous).await;
             Some((seen.etag, told))
         }));
         let told: Vec<_> = told.await.into_iter().flatten().collect();

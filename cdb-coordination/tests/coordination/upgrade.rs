@@ -1,6 +1,6 @@
-//! Stored documents of earlier releases, and the refusal of newer forms.
+//! Stored documents of earlier releases, and the refusal of newer schema versions.
 //!
-//! `upgrade/form_1.jsonl` has the documents that the release before the form number has left: an
+//! `upgrade/schema_1.jsonl` has the documents that the release before the schema version has left: an
 //! undelivered message, a message that was delivered and not received, streams, records, dead
 //! letters of both sides, an answer, and a group with two members.
 
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-const FORM_1: &str = include_str!("upgrade/form_1.jsonl");
+const SCHEMA_1: &str = include_str!("upgrade/schema_1.jsonl");
 
 /// A document of the membership.
 #[derive(Document, Serialize, Deserialize)]
@@ -93,9 +93,9 @@ fn config() -> MessagingConfig {
 }
 
 /// Stores the documents of the fixture, as the earlier release has left them.
-async fn leave_form_1(backend: &Backend) {
+async fn leave_schema_1(backend: &Backend) {
     let shop = open_stored(backend).await;
-    for line in FORM_1.lines() {
+    for line in SCHEMA_1.lines() {
         let document: Value = serde_json::from_str(line).expect("a document");
         if document["type"] == "member" {
             let member: StoredMember = serde_json::from_value(document).expect("a member");
@@ -113,15 +113,15 @@ async fn leave_form_1(backend: &Backend) {
     }
 }
 
-/// Stores a form number as a newer release would.
-async fn leave_newer_form(backend: &Backend) {
+/// Stores a schema version as a newer release would.
+async fn leave_newer_schema(backend: &Backend) {
     // The hash of the request.
     let slot = "39f5ad89e517ac514078ab74ba033669ec190646a494d944a5cb981380744071";
     let mail = serde_json::json!({
         "kind": "answer", "request": "cdb:form",
         "result": r#"{"form":2,"writtenBy":"cdb-coordination 9.0.0"}"#,
     });
-    let form = StoredMessage {
+    let schema = StoredMessage {
         place: "cdb:messaging".to_owned(),
         kind: "answer".to_owned(),
         slot: slot.to_owned(),
@@ -129,7 +129,9 @@ async fn leave_newer_form(backend: &Backend) {
         ..StoredMessage::default()
     };
     let shop = open_stored(backend).await;
-    shop.run(form.create()).await.expect("a stored form");
+    shop.run(schema.create())
+        .await
+        .expect("a stored schema version");
 }
 
 /// Messaging that passes on the numbers of the received notes.
@@ -155,9 +157,9 @@ fn receiving(
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_of_the_release_before_the_form_number_are_delivered_and_received() {
+async fn messages_of_the_release_before_the_schema_version_are_delivered_and_received() {
     let backend = Backend::start(1, Some(SimulatedTime::new())).await;
-    leave_form_1(&backend).await;
+    leave_schema_1(&backend).await;
     let shop = open::<Shop>(&backend, "shop").await;
     let archive = open::<Shop>(&backend, "archive").await;
     let (to_shop, mut in_shop) = mpsc::unbounded_channel();
@@ -195,9 +197,9 @@ async fn messages_of_the_release_before_the_form_number_are_delivered_and_receiv
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_of_the_release_before_the_form_number_is_joined_and_takes_the_number() {
+async fn a_group_of_the_release_before_the_schema_version_is_joined_and_takes_the_version() {
     let backend = Backend::start(1, Some(SimulatedTime::new())).await;
-    leave_form_1(&backend).await;
+    leave_schema_1(&backend).await;
     let shop = open::<Shop>(&backend, "shop").await;
     let joined = Membership::start::<ShopMember, _>(shop.clone(), MembershipConfig::named("cat"));
     let mut views = joined.watch();
@@ -211,25 +213,25 @@ async fn a_group_of_the_release_before_the_form_number_is_joined_and_takes_the_n
     let mut records = records.map(|row| row.document.record);
     assert!(
         records.any(|record| record == MemberRecord::roster(vec!["cat".to_owned()])),
-        "the roster has the form of this release"
+        "the roster has the schema version of this release"
     );
     joined.leave().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn messages_of_a_newer_form_are_refused_and_left_alone() {
+async fn messages_of_a_newer_schema_are_refused_and_left_alone() {
     let backend = Backend::start(1, Some(SimulatedTime::new())).await;
-    leave_form_1(&backend).await;
-    leave_newer_form(&backend).await;
+    leave_schema_1(&backend).await;
+    leave_newer_schema(&backend).await;
     let shop = open::<Shop>(&backend, "shop").await;
     let (received, mut numbers) = mpsc::unbounded_channel();
     let messaging = receiving(&shop, &[], &received);
     let refused = messaging.commit(messaging.batch("ann")).await;
-    let refused = refused.expect_err("a newer form");
+    let refused = refused.expect_err("a newer schema version");
     assert!(
         matches!(
             refused,
-            OutboxError::NewerForm {
+            OutboxError::NewerSchema {
                 stored: 2,
                 supported: 1,
                 ..
@@ -250,14 +252,14 @@ async fn messages_of_a_newer_form_are_refused_and_left_alone() {
         .expect("a list")
         .remove(0);
     let refused = dead.redrive(&letter).await;
-    assert!(matches!(refused, Err(OutboxError::NewerForm { .. })));
+    assert!(matches!(refused, Err(OutboxError::NewerSchema { .. })));
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert!(numbers.try_recv().is_err(), "nothing is received");
     messaging.stop().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_roster_of_a_newer_form_is_not_joined() {
+async fn a_roster_of_a_newer_schema_is_not_joined() {
     let backend = Backend::start(1, Some(SimulatedTime::new())).await;
     let stored = open_stored(&backend).await;
     let roster = StoredMember {
@@ -269,7 +271,7 @@ async fn a_roster_of_a_newer_form_is_not_joined() {
     let shop = open::<Shop>(&backend, "shop").await;
     let refused = Membership::start::<ShopMember, _>(shop, MembershipConfig::named("cat"));
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_ne!(refused.view().standing(), MemberState::Member);
+    assert_ne!(refused.view().state(), MemberState::Member);
     let key = StoredMemberKey::new("cdb:members", "roster");
     let left = stored
         .read(&key)

@@ -1,10 +1,11 @@
 //! Lagging replicas: a read without a session token may be answered from an older state.
 //!
 //! On the service a write is acknowledged by a majority of the replicas of a partition, and a read
-//! with Session consistency is answered by any of them (protocol.md 8.1). A read from a lagging
-//! replica sees the state of its partitions at an older LSN. For that the store keeps the versions
-//! of documents that recent writes replaced or deleted; this state knows the recent writes, and
-//! chooses the LSN of a read. All of it is off by default.
+//! with Session consistency is answered by any of them
+//! (<https://learn.microsoft.com/azure/cosmos-db/consistency-levels>). A read from a lagging replica
+//! sees the state of its partitions at an older LSN. For that the store keeps the versions of
+//! documents that recent writes replaced or deleted; this state knows the recent writes, and chooses
+//! the LSN of a read. All of it is off by default.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -163,6 +163,6 @@ impl KeyConditions<'_> {
             _ => return None,
         };
         let scalar = !value.is_array() && !value.is_object();
-        scalar.then(|| epk::component(value))
+        scalar.then(|| epk::normalized(value))
     }
 }

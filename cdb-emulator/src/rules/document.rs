@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::protocol::ServiceError;
-use crate::store::partitions::epk::component;
+use crate::store::partitions::epk::normalized;
 
 /// Maximum size of a request (concepts-limits, "Per-request limits").
 const MAX_REQUEST_BYTES: usize = 2 * 1024 * 1024;
@@ -93,7 +93,7 @@ pub(crate) fn partition_key(document: &Map<String, Value>, paths: &[String]) -> 
                     _ => None,
                 };
             }
-            value.map(component)
+            value.map(normalized)
         })
         .collect()
 }
@@ -166,7 +166,7 @@ pub(crate) fn partition_key_header(text: &str) -> Result<Vec<Option<Value>>, Ser
             if value.is_object() {
                 None
             } else {
-                Some(component(&value))
+                Some(normalized(&value))
             }
         })
         .collect())

@@ -227,8 +227,8 @@ impl Emulator {
     }
 
     /// Moves the writes of a physical partition to a region, alone; the account document does not
-    /// show it. Other regions answer its writes with 403/3, and so the reads with
-    /// `x-ms-cosmos-hub-region-processing-only`. Moving them to the write region ends the failover.
+    /// show it. Other regions answer its writes with 403/3, and also its reads with
+    /// the header `x-ms-cosmos-hub-region-processing-only`. Moving them to the write region ends the failover.
     ///
     /// ```
     /// use cdb_emulator::Emulator;
@@ -281,10 +281,6 @@ impl Emulator {
             .map_err(regions_error)
     }
 
-    fn regions(&self) -> &Regions {
-        &self.state.service.regions
-    }
-
     /// Adds a fault. Several faults can be active; the first one that matches a request wins.
     pub fn inject(&self, fault: Fault) {
         self.state.faults.add(fault);
@@ -307,6 +303,10 @@ impl Emulator {
         if ended.is_err() {
             tracing::warn!("requests were still in progress after {CLOSE_TIMEOUT:?}");
         }
+    }
+
+    fn regions(&self) -> &Regions {
+        &self.state.service.regions
     }
 }
 

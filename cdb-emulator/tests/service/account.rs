@@ -1,5 +1,9 @@
 //! A minimal client, written from the protocol: it signs, sends and reads.
 
+#[macro_use]
+#[path = "../../../tests/support/ok.rs"]
+mod ok;
+
 use std::time::SystemTime;
 
 use base64::Engine as _;
@@ -13,16 +17,6 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use tokio::time::Instant;
-
-/// The value of a call that succeeds.
-macro_rules! ok {
-    ($call:expr) => {
-        match $call.await {
-            Ok(value) => value,
-            Err(error) => panic!("{}: {error:?}", stringify!($call)),
-        }
-    };
-}
 
 /// A response.
 #[derive(Debug)]

@@ -16,13 +16,13 @@ impl Inner {
         telemetry::stored(plan.stored.len());
         let mut state = self.state();
         let mut progress = Progress::Known;
-        let most = self.config.most_held;
+        let most = self.config.most_in_memory;
         let full: Vec<Lane> = Lane::BOTH
             .into_iter()
-            .filter(|lane| state.held(*lane) >= most)
+            .filter(|lane| state.in_memory(*lane) >= most)
             .collect();
-        let held = state.partition(flight.partition);
-        if let Some(owned) = &mut held.owned {
+        let partition = state.partition(flight.partition);
+        if let Some(owned) = &mut partition.owned {
             if let Some((fence, until)) = plan.lease
                 && owned.fence == fence
             {
@@ -40,7 +40,7 @@ impl Inner {
         let mut sequences = vec![0; flight.entries.len()];
         for (number, message) in plan.stored {
             sequences[number] = message.sequence;
-            if let Some(owned) = &mut held.owned
+            if let Some(owned) = &mut partition.owned
                 && !full.contains(&message.lane)
             {
                 // Message 1 was stored together with its stream, so no message is completed before

@@ -46,7 +46,7 @@ impl Inner {
         {
             let receipt = store_start.then(|| {
                 let (place, receipt) = self.state().push_report(NotedReport {
-                    claim: claimed.held.claim.clone(),
+                    claim: claimed.guard.claim.clone(),
                     change: Change::Start,
                     message: claimed.message.clone(),
                     effects: None,
@@ -65,9 +65,9 @@ impl Inner {
         }
         let mut started = Vec::with_capacity(starting.len());
         for (mut claimed, receipt) in starting {
-            let is_unstarted = receipt.is_some() && silent.contains(&claimed.held.claim.partition);
-            if !is_unstarted && self.note_start(&claimed, receipt).await == ClaimState::Held {
-                claimed.held.is_delivered = true;
+            let is_unstarted = receipt.is_some() && silent.contains(&claimed.guard.claim.partition);
+            if !is_unstarted && self.note_start(&claimed, receipt).await == ClaimState::Valid {
+                claimed.guard.is_delivered = true;
                 started.push(claimed);
             }
         }
@@ -76,13 +76,13 @@ impl Inner {
 
     async fn note_start(&self, claimed: &ClaimedWork, receipt: Option<Receipt>) -> ClaimState {
         let Some(receipt) = receipt else {
-            return ClaimState::Held;
+            return ClaimState::Valid;
         };
         if let Err(error) = receipt.settled().await {
             tracing::debug!(%error, "the start of an attempt was not stored");
             return ClaimState::Void;
         }
-        let claim = &claimed.held.claim;
+        let claim = &claimed.guard.claim;
         self.with_streams(claim, |streams| streams.started(claim.in_stream()))
     }
 
@@ -108,7 +108,7 @@ impl Inner {
     /// Notes the failure of an attempt without a report, unless the claim is void.
     pub(crate) fn fail_attempt(&self, state: &mut State, claim: &Claim, reason: String) {
         let now = self.container.now();
-        let noted = state.held_under(claim).and_then(|owned| {
+        let noted = state.owned_under(claim).and_then(|owned| {
             let judge = |message: &_| self.config.judge(message, now);
             owned.streams.failed(claim.in_stream(), reason, judge)
         });

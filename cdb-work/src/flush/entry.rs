@@ -42,19 +42,19 @@ use crate::streams::stream::ClaimState;
 pub struct ClaimedWork {
     pub(crate) message: Arc<WorkMessage>,
     pub(crate) delivery: DeliveryReason,
-    pub(crate) held: HeldClaim,
+    pub(crate) guard: ClaimGuard,
 }
 
 /// Ends a claim when it is dropped, unless its report was submitted.
 #[derive(Debug)]
-pub(crate) struct HeldClaim {
+pub(crate) struct ClaimGuard {
     pub(crate) claim: Claim,
     pub(crate) home: Weak<Inner>,
     /// Whether the message was handed out, so that dropping the claim is a failed attempt.
     pub(crate) is_delivered: bool,
 }
 
-impl HeldClaim {
+impl ClaimGuard {
     /// The claim, without returning it.
     pub(crate) fn into_claim(mut self) -> Claim {
         self.home = Weak::new();
@@ -62,7 +62,7 @@ impl HeldClaim {
     }
 }
 
-impl Drop for HeldClaim {
+impl Drop for ClaimGuard {
     fn drop(&mut self) {
         if let Some(inner) = self.home.upgrade() {
             inner.drop_claim(&self.claim, self.is_delivered);
@@ -82,15 +82,15 @@ impl ClaimedWork {
     }
 
     /// Starts the claim's time-out ([`WorkConfig::claim_timeout`](crate::WorkConfig::claim_timeout))
-    /// again. Returns `false` when the claim is no longer held: stop, the report would be refused.
+    /// again. Returns `false` when the claim is void: stop, the report would be refused.
     pub fn renew(&self) -> bool {
-        let inner = self.held.home.upgrade();
-        inner.is_some_and(|inner| inner.renew(&self.held.claim) == ClaimState::Held)
+        let inner = self.guard.home.upgrade();
+        inner.is_some_and(|inner| inner.renew(&self.guard.claim) == ClaimState::Valid)
     }
 
     /// Returns the message, to be claimed again at once. Counts no attempt.
     pub fn release(mut self) {
-        self.held.is_delivered = false;
+        self.guard.is_delivered = false;
     }
 
     /// The stages that the message still needs, without those of earlier reports.
@@ -101,7 +101,7 @@ impl ClaimedWork {
     /// Grows whenever the stream's partition changes its owner. Pass it to other systems that can
     /// refuse a smaller one.
     pub fn fencing_token(&self) -> u64 {
-        self.held.claim.fence
+        self.guard.claim.fence
     }
 
     /// The partition key of the stream, for documents that are written together with a report.
@@ -116,14 +116,14 @@ impl ClaimedWork {
 
     /// Reports all stages: completes the message.
     pub fn done(self) -> WorkReport {
-        WorkReport::last(self.held, Reported::Done)
+        WorkReport::last(self.guard, Reported::Done)
     }
 
     /// Reports some stages. The claim stays, unless the message needs no other stage.
     pub fn reached(&self, stages: WorkStatus) -> WorkReport {
         WorkReport {
-            claim: self.held.claim.clone(),
-            held: None,
+            claim: self.guard.claim.clone(),
+            guard: None,
             reported: Reported::Reached(stages),
             effects: None,
         }
@@ -131,13 +131,13 @@ impl ClaimedWork {
 
     /// Reports a failure: the message is retried after a delay, and its stream waits.
     pub fn failed(self, reason: impl Into<String>) -> WorkReport {
-        WorkReport::last(self.held, Reported::Failed(reason.into()))
+        WorkReport::last(self.guard, Reported::Failed(reason.into()))
     }
 
     /// Reports a failure that every attempt would repeat: the message becomes dead, or is skipped, at
     /// once, as after its last attempt.
     pub fn rejected(self, reason: impl Into<String>) -> WorkReport {
-        WorkReport::last(self.held, Reported::Rejected(reason.into()))
+        WorkReport::last(self.guard, Reported::Rejected(reason.into()))
     }
 }
 
@@ -161,7 +161,7 @@ impl ClaimedWork {
 pub struct WorkReport {
     pub(crate) claim: Claim,
     /// The claim, when the report consumes it.
-    pub(crate) held: Option<HeldClaim>,
+    pub(crate) guard: Option<ClaimGuard>,
     pub(crate) reported: Reported,
     pub(crate) effects: Option<Batch<Work>>,
 }
@@ -176,10 +176,10 @@ pub(crate) enum Reported {
 }
 
 impl WorkReport {
-    fn last(held: HeldClaim, reported: Reported) -> Self {
+    fn last(guard: ClaimGuard, reported: Reported) -> Self {
         Self {
-            claim: held.claim.clone(),
-            held: Some(held),
+            claim: guard.claim.clone(),
+            guard: Some(guard),
             reported,
             effects: None,
         }

@@ -5,7 +5,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::attempt::HandOut;
-use super::entry::{ClaimedWork, HeldClaim, Reported, WorkEntry, WorkReport};
+use super::entry::{ClaimGuard, ClaimedWork, Reported, WorkEntry, WorkReport};
 use crate::memory::inner::Inner;
 use crate::memory::queue::{NotedReport, PendingKind};
 use crate::memory::settlement::Receipt;
@@ -58,14 +58,14 @@ impl Inner {
     }
 
     fn accept_report(&self, report: WorkReport) -> Accepted {
-        let claim = match report.held {
-            Some(held) => held.into_claim(),
+        let claim = match report.guard {
+            Some(guard) => guard.into_claim(),
             None => report.claim,
         };
         let now = self.container.now();
         let mut state = self.state();
         let is_ours = claim.owner == self.id;
-        let good = state.held_under(&claim).filter(|_| is_ours);
+        let good = state.owned_under(&claim).filter(|_| is_ours);
         let noted = good.and_then(|owned| {
             let place = claim.in_stream();
             match report.reported {
@@ -180,7 +180,7 @@ impl Inner {
             return None;
         };
         telemetry::claimed(&taken.message, now);
-        let held = HeldClaim {
+        let guard = ClaimGuard {
             claim,
             home: self.this.clone(),
             is_delivered: false,
@@ -188,7 +188,7 @@ impl Inner {
         let claimed = ClaimedWork {
             message: taken.message,
             delivery,
-            held,
+            guard,
         };
         Some(HandOut {
             claimed,

@@ -34,8 +34,8 @@ impl WorkContext {
         Self {
             message: claimed.message.clone(),
             delivery: claimed.delivery,
-            claim: claimed.held.claim.clone(),
-            home: claimed.held.home.clone(),
+            claim: claimed.guard.claim.clone(),
+            home: claimed.guard.home.clone(),
         }
     }
 
@@ -64,7 +64,7 @@ impl WorkContext {
     /// longer held.
     pub fn renew(&self) -> bool {
         let inner = self.home.upgrade();
-        inner.is_some_and(|inner| inner.renew(&self.claim) == ClaimState::Held)
+        inner.is_some_and(|inner| inner.renew(&self.claim) == ClaimState::Valid)
     }
 
     /// An empty batch for documents that are written together with the completion.

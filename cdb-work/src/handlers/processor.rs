@@ -249,7 +249,7 @@ impl Processor {
                 biased;
                 result = &mut handling => return Some(result),
                 () = tokio::time::sleep(CLAIM_CHECK) => {
-                    let claim = &claimed.held.claim;
+                    let claim = &claimed.guard.claim;
                     let state = self.work.inner.with_streams(claim, |streams| {
                         streams.state_of(claim.in_stream())
                     });

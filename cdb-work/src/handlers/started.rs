@@ -56,7 +56,7 @@ impl Work {
         // A member that is not on the roster yet would take partitions and release them again. One
         // that cannot reach the roster works alone.
         let mut views = members.watch();
-        let joined = views.wait_for(|view| view.standing() != MemberState::Joining);
+        let joined = views.wait_for(|view| view.state() != MemberState::Joining);
         let _late = timeout(work.lease, joined).await;
         let coordinator = WorkCoordinator::open(container, members.clone(), work).await?;
         Ok(StartedWork {

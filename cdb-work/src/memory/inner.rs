@@ -288,7 +288,7 @@ impl Inner {
 
     pub(crate) fn give_back(&self, claim: &Claim) {
         let given = self.with_streams(claim, |streams| streams.give_back(claim.in_stream()));
-        if given == ClaimState::Held {
+        if given == ClaimState::Valid {
             self.news.notify_waiters();
         }
     }
@@ -300,7 +300,7 @@ impl Inner {
         change: impl FnOnce(&mut Streams) -> ClaimState,
     ) -> ClaimState {
         let mut state = self.state();
-        let good = state.held_under(claim);
+        let good = state.owned_under(claim);
         good.map_or(ClaimState::Void, |owned| change(&mut owned.streams))
     }
 

@@ -142,33 +142,33 @@ impl State {
     }
 
     /// How many messages of the claimed lanes are in memory, of partitions that hand out messages.
-    pub(crate) fn held_to_claim(&mut self, now: Timestamp) -> usize {
+    pub(crate) fn claimable_in_memory(&mut self, now: Timestamp) -> usize {
         let lanes = std::mem::take(&mut self.claimed_lanes);
         let owned = self.owned().filter(|(_, owned)| owned.hands_out(now));
-        let held = |owned: &Owned| {
+        let in_memory = |owned: &Owned| {
             lanes
                 .iter()
-                .map(|lane| owned.streams.held(*lane))
+                .map(|lane| owned.streams.in_memory(*lane))
                 .sum::<usize>()
         };
-        let count = owned.map(|(_, owned)| held(owned)).sum();
+        let count = owned.map(|(_, owned)| in_memory(owned)).sum();
         self.claimed_lanes = lanes;
         count
     }
 
-    /// Whether a message of a lane is held in memory. A lane that this process does not claim must
+    /// Whether a message of a lane may be kept in memory. A lane that this process does not claim must
     /// not fill the memory.
-    pub(crate) fn may_hold(&self, lane: Lane, most: usize) -> bool {
-        self.claimed_lanes.contains(&lane) || self.held(lane) < most
+    pub(crate) fn has_room_for(&self, lane: Lane, most: usize) -> bool {
+        self.claimed_lanes.contains(&lane) || self.in_memory(lane) < most
     }
 
     /// How many messages of a lane are in memory.
-    pub(crate) fn held(&self, lane: Lane) -> usize {
+    pub(crate) fn in_memory(&self, lane: Lane) -> usize {
         let owned = self
             .partitions
             .iter()
             .flat_map(|partition| &partition.owned);
-        owned.map(|owned| owned.streams.held(lane)).sum()
+        owned.map(|owned| owned.streams.in_memory(lane)).sum()
     }
 
     /// Takes the entries of these partitions that belong to no strategy.
@@ -180,8 +180,8 @@ impl State {
         taken.into_iter().collect()
     }
 
-    /// Returns the partition of a claim, if it is held under the fence of the claim.
-    pub(crate) fn held_under(&mut self, claim: &Claim) -> Option<&mut Owned> {
+    /// Returns the partition of a claim, if it is owned under the fence of the claim.
+    pub(crate) fn owned_under(&mut self, claim: &Claim) -> Option<&mut Owned> {
         let owned = self.partition(claim.partition).owned.as_mut();
         owned.filter(|owned| owned.fence == claim.fence)
     }

@@ -8,7 +8,7 @@ use cdb_model::{Batch, Patch, Query, Stored, Timestamp};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::ownership::next_round;
+use super::round::next_round;
 use crate::error::WorkError;
 use crate::memory::inner::Inner;
 use crate::memory::state::later;

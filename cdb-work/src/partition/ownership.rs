@@ -1,13 +1,13 @@
-//! Takes and releases virtual partitions, after the coordinators have agreed on their number
-//! (`agree_on_settings`).
+//! Takes and releases virtual partitions, so that each has one owner at a time: only the owner hands out
+//! the messages of a partition.
 //!
-//! The share (`share.rs`) says which partitions this coordinator should hold. A conditional patch decides which
-//! it does hold. Every change of the owner raises the fence, so order and exactly-once completion
-//! never depend on the time of a lease.
+//! The share (`memory/share.rs`) says which partitions this coordinator should own. A conditional patch
+//! decides which it does own. Every change of the owner raises the fence, so order and exactly-once
+//! completion never depend on the time of a lease.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Weak;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
 
 use cdb_client::Error;
 use cdb_client::query::AvailableRows;
@@ -16,47 +16,31 @@ use futures::{StreamExt as _, stream};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::round::next_round;
 use crate::error::WorkError;
 use crate::memory::inner::Inner;
 use crate::memory::queue::extract;
 use crate::memory::share::Free;
 use crate::memory::state::Owned;
 use crate::memory::unreadable::report;
-use crate::streams::documents::{
-    FORM, WorkPartition, WorkPartitionKey, WorkSettings, WorkSettingsKey,
-};
+use crate::streams::documents::{WorkPartition, WorkPartitionKey};
 use crate::streams::order::Streams;
 use crate::telemetry;
-use crate::timing::{ADOPTION, AGREEMENT_PAUSE};
+use crate::timing::ADOPTION;
 use cdb_coordination::search::Rows;
 
 /// The most concurrent requests about partitions.
 const AT_A_TIME: usize = 64;
 
-/// The most partitions that a search for free ones names. It reads all partitions otherwise.
-const NAMED: usize = 256;
+/// The most partitions that the query for free ones names. It reads all partitions otherwise.
+const MOST_NAMED: usize = 256;
 
-/// The partition of the settings.
-const SETTINGS: &str = "work-settings";
-
-/// Whether a partition was held under the fence that is given up.
+/// Whether this coordinator has given up a partition, or did not own it under the fence any more.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Loss {
     GivenUp,
-    NotHeld,
-}
-
-/// Waits for the next round of a task. Returns `None` when the coordinator was stopped or dropped.
-pub(crate) async fn next_round(
-    inner: &Weak<Inner>,
-    stop: &CancellationToken,
-) -> Option<Arc<Inner>> {
-    let every = inner.upgrade()?.config.upkeep;
-    tokio::select! {
-        () = stop.cancelled() => None,
-        () = tokio::time::sleep(every) => inner.upgrade(),
-    }
+    NotOwned,
 }
 
 /// Maintains the partitions until the coordinator is dropped.
@@ -69,48 +53,9 @@ pub(crate) async fn run(inner: Weak<Inner>, stop: CancellationToken) {
 }
 
 impl Inner {
-    /// Checks the stored form and the number of partitions, or writes them into a new container.
-    pub(crate) async fn agree_on_settings(&self) -> Result<(), WorkError> {
-        let configured = self.config.partitions.count();
-        let latest = self.container.latest_committed();
-        let key = WorkSettingsKey::new(SETTINGS);
-        let mut pauses = std::iter::repeat_n(AGREEMENT_PAUSE, 2);
-        let stored = loop {
-            if let Some(stored) = latest.read(&key).await? {
-                break stored.document;
-            }
-            let settings = WorkSettings {
-                partition: SETTINGS.to_owned(),
-                partitions: configured,
-                form: FORM,
-                written_by: concat!("cdb-work ", env!("CARGO_PKG_VERSION")).to_owned(),
-            };
-            let created = self.container.run(settings.create()).await;
-            let is_unclear = |error: &Error| error.is_conflict() || error.is_ambiguous();
-            match (created, pauses.next()) {
-                (Err(error), Some(pause)) if is_unclear(&error) => tokio::time::sleep(pause).await,
-                (created, _) => return Ok(created.map(drop)?),
-            }
-        };
-        if stored.form > FORM {
-            return Err(WorkError::NewerForm {
-                stored: stored.form,
-                supported: FORM,
-                written_by: stored.written_by,
-            });
-        }
-        if stored.partitions != configured {
-            return Err(WorkError::OtherPartitions {
-                stored: stored.partitions,
-                configured,
-            });
-        }
-        Ok(())
-    }
-
     /// Releases unwanted partitions and takes free ones. Sends nothing if there is nothing to do.
     pub(crate) async fn upkeep(&self) -> Result<(), WorkError> {
-        let _alone = self.upkeep.lock().await;
+        let _upkeep = self.upkeep.lock().await;
         let wanted = self.wanted().await;
         let mut unwanted = Vec::new();
         let mut missing = wanted.clone();
@@ -122,14 +67,14 @@ impl Inner {
             if owned.draining {
                 unwanted.push(index);
             } else if was_draining {
-                // Searches have left its messages out.
+                // Searches have left its messages out while it was to be released.
                 self.sweep_wanted.store(true, Ordering::Release);
                 self.news.notify_waiters();
             }
         }
         telemetry::partitions(self.state().owned().count(), wanted.len());
         let missing = missing.into_iter().collect();
-        // A partition without an answer delays the other steps no longer than its own.
+        // At the same time, so that a partition that does not answer delays only its own step.
         let (taken, (), ()) = tokio::join!(
             self.take_free(missing, wanted),
             self.release_each(unwanted, false),
@@ -157,14 +102,14 @@ impl Inner {
         Ok(())
     }
 
-    /// Returns the partitions that this coordinator should hold. Ends adoptions whose time is over.
+    /// Returns the partitions that this coordinator should own. Ends adoptions whose time is over.
     pub(crate) async fn wanted(&self) -> BTreeSet<u16> {
         let parts = self.slots.parts(self.config.partitions.count().into());
         let own = parts.await.into_iter().map(u16::try_from);
         let own = own.filter_map(Result::ok).collect();
-        let held = self.state().owned().map(|(index, _)| index).collect();
+        let owned = self.state().owned().map(|(index, _)| index).collect();
         self.share()
-            .wanted(own, &held, Instant::now(), &self.config)
+            .wanted(own, &owned, Instant::now(), &self.config)
     }
 
     /// Adopts partitions outside of the share that stayed free. Returns them, to take them too.
@@ -172,8 +117,8 @@ impl Inner {
         let (config, now) = (&self.config, Instant::now());
         let room = usize::from(config.max_partitions).saturating_sub(wanted.len());
         let mut others: Vec<u16> = self.config.partitions.all().collect();
-        // A held partition that is not wanted waits for its handlers.
-        others.retain(|index| !wanted.contains(index) && !self.holds(*index));
+        // An owned partition that is not wanted waits for its handlers.
+        others.retain(|index| !wanted.contains(index) && !self.owns(*index));
         // A coordinator without a share is leaving, or was replaced.
         let is_serving = self.share().is_serving();
         let can_adopt = is_serving && room > 0 && !others.is_empty();
@@ -185,11 +130,11 @@ impl Inner {
         Ok(share.adopt(found, &self.id, room, now + config.lease * ADOPTION))
     }
 
-    /// Returns those of the partitions that no coordinator holds. The document of a partition that
-    /// this coordinator has taken without an answer names it.
+    /// Returns those of the partitions that no coordinator owns, and those whose document names this
+    /// coordinator: it has taken them by a request without an answer.
     pub(crate) async fn find_free(&self, missing: &[u16]) -> Result<Vec<Free>, WorkError> {
         let mut query = Query::<WorkPartition>::across_partitions();
-        if missing.len() <= NAMED {
+        if missing.len() <= MOST_NAMED {
             let names = missing.iter().map(|&at| self.config.partitions.name(at));
             query = query.filter(WorkPartition::PARTITION.is_in(names));
         }
@@ -199,7 +144,7 @@ impl Inner {
         } = read.await?;
         let found = Rows::apart(rows);
         found.unreadable.iter().for_each(report);
-        // The holder of an unreadable partition is unknown.
+        // The owner of an unreadable partition is unknown.
         let unreadable = found
             .unreadable
             .iter()
@@ -240,10 +185,10 @@ impl Inner {
         Ok(free.collect())
     }
 
-    /// Takes a free partition, unless this coordinator holds it: that would void its claims.
+    /// Takes a free partition, unless this coordinator owns it: a new fence would void its claims.
     async fn take(&self, free: Free) {
         let index = free.index;
-        if self.stop.is_cancelled() || self.holds(index) {
+        if self.stop.is_cancelled() || self.owns(index) {
             return;
         }
         let now = self.container.now();
@@ -293,11 +238,11 @@ impl Inner {
         }
     }
 
-    fn holds(&self, index: u16) -> bool {
+    fn owns(&self, index: u16) -> bool {
         self.state().fence_of(index).is_some()
     }
 
-    /// Whether this coordinator is the stored holder of a partition.
+    /// Whether this coordinator is the stored owner of a partition.
     async fn is_stored(&self, index: u16, fence: u64) -> Result<bool, Error> {
         let latest = self.container.latest_committed();
         let read = latest.read(&self.lease_key(index)).await?;
@@ -320,7 +265,7 @@ impl Inner {
         self.news.notify_waiters();
     }
 
-    /// Another coordinator holds the partition. Refuses claimed and reported messages here.
+    /// Gives up a partition that another coordinator has taken.
     pub(crate) fn lose(&self, index: u16, fence: u64) {
         if self.give_up(index, fence) == Loss::GivenUp {
             telemetry::lease("lost");
@@ -328,14 +273,18 @@ impl Inner {
         }
     }
 
-    /// Forgets a partition and refuses its reports, if it is held under this fence.
+    /// Forgets a partition and refuses its reports, if it is owned under this fence.
     fn give_up(&self, index: u16, fence: u64) -> Loss {
         let mut state = self.state();
-        let held = state.partition(index);
-        if held.owned.take_if(|owned| owned.fence == fence).is_none() {
-            return Loss::NotHeld;
+        let partition = state.partition(index);
+        if partition
+            .owned
+            .take_if(|owned| owned.fence == fence)
+            .is_none()
+        {
+            return Loss::NotOwned;
         }
-        let void = extract(&mut held.queue, |pending| pending.report().is_some());
+        let void = extract(&mut partition.queue, |pending| pending.report().is_some());
         drop(state);
         for pending in void {
             pending.settle_void();
@@ -347,9 +296,9 @@ impl Inner {
     /// Releases every partition after the stop. Later reports are refused.
     pub(crate) async fn release_all(&self) {
         // Partitions that are being taken are released too.
-        let _alone = self.upkeep.lock().await;
-        let held: Vec<u16> = self.state().owned().map(|(index, _)| index).collect();
-        self.release_each(held, true).await;
+        let _upkeep = self.upkeep.lock().await;
+        let owned: Vec<u16> = self.state().owned().map(|(index, _)| index).collect();
+        self.release_each(owned, true).await;
     }
 
     async fn release_each(&self, indexes: Vec<u16>, force: bool) {
@@ -371,14 +320,19 @@ impl Inner {
         let gate = self.gates.get(usize::from(index));
         let Some(gate) = gate else { return };
         // No batch is in flight while the lock is held.
-        let _held = gate.lock().await;
+        let _gate = gate.lock().await;
         let fence = {
             let mut state = self.state();
-            let held = state.partition(index);
-            let Some(owned) = &mut held.owned else { return };
+            let partition = state.partition(index);
+            let Some(owned) = &mut partition.owned else {
+                return;
+            };
             owned.draining = true;
             let at_rest = owned.streams.is_at_rest()
-                && held.queue.iter().all(|pending| pending.report().is_none());
+                && partition
+                    .queue
+                    .iter()
+                    .all(|pending| pending.report().is_none());
             if !at_rest && !force {
                 return;
             }
@@ -390,7 +344,7 @@ impl Inner {
             .when(WorkPartition::FENCE.eq(fence));
         match self.container.run(patch.at(&self.lease_key(index))).await {
             Ok(_) if self.give_up(index, fence) == Loss::GivenUp => telemetry::lease("released"),
-            // A renewal has found another holder.
+            // A renewal has found another owner.
             Ok(_) => {}
             Err(error) if error.is_precondition_failed() || error.is_not_found() => {
                 self.lose(index, fence);

@@ -1,4 +1,5 @@
-//! Renews the leases of the held partitions.
+//! Renews the leases of the owned partitions before they expire, because another coordinator may take a
+//! partition whose lease has expired. The same rounds end claims that have timed out.
 //!
 //! Each renewal is a task of its own, so neither a partition without an answer nor another request
 //! delays it. Writes to a partition renew its lease too.
@@ -10,7 +11,7 @@ use cdb_model::Patch;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::ownership::next_round;
+use super::round::next_round;
 use crate::memory::inner::Inner;
 use crate::streams::documents::WorkPartition;
 use crate::telemetry;
@@ -34,8 +35,8 @@ pub(crate) async fn run(inner: Weak<Inner>, stop: CancellationToken) {
 }
 
 impl Inner {
-    /// Returns the leases in their last third that are not being renewed. A renewal also tells when
-    /// a partition answers again.
+    /// Returns the leases to renew that are not being renewed: those in their last third, and those of
+    /// partitions that do not answer, because the answer to a renewal ends their silence.
     fn due_leases(&self) -> Vec<Due> {
         let (now, sent) = (self.container.now(), Instant::now());
         let lease = self.config.lease;

@@ -47,11 +47,11 @@ enum Found {
     Nothing,
 }
 
-/// The partitions that were held when a search began, with their fences and the number of streams
+/// The partitions that were owned when a search began, with their fences and the number of streams
 /// that they had forgotten. A result counts only under the same fence.
-struct Held(BTreeMap<u16, (u64, u64)>);
+struct OwnedThen(BTreeMap<u16, (u64, u64)>);
 
-impl Held {
+impl OwnedThen {
     fn names(&self, inner: &Inner) -> Vec<String> {
         let indexes = self.0.keys();
         indexes
@@ -61,14 +61,14 @@ impl Held {
 
     fn still<'a>(&self, state: &'a mut State, index: u16) -> Option<&'a mut Owned> {
         let owned = state.partition(index).owned.as_mut();
-        owned.filter(|owned| self.0.get(&index).is_some_and(|held| held.0 == owned.fence))
+        owned.filter(|owned| self.0.get(&index).is_some_and(|then| then.0 == owned.fence))
     }
 
     /// Whether no stream of a partition was forgotten since. Otherwise a message that was read as
     /// waiting may be the completed message of a forgotten stream.
     fn knows_all(&self, index: u16, owned: &Owned) -> bool {
-        let held = self.0.get(&index);
-        held.is_some_and(|held| held.1 == owned.streams.forgotten)
+        let then = self.0.get(&index);
+        then.is_some_and(|then| then.1 == owned.streams.forgotten)
     }
 }
 
@@ -142,10 +142,10 @@ impl Inner {
     }
 
     async fn search_once(&self, poller: &mut Poller) -> Result<Found, WorkError> {
-        let held = {
+        let searched = {
             let mut state = self.state();
             let service_now = self.container.now();
-            if state.held_to_claim(service_now) >= self.config.most_held {
+            if state.claimable_in_memory(service_now) >= self.config.most_in_memory {
                 // Messages that cannot be claimed must not keep others out.
                 let soon = service_now + self.config.sweep * SWEPT_AHEAD;
                 let slow = Instant::now().checked_sub(SLOW_HANDLER);
@@ -153,14 +153,14 @@ impl Inner {
                     owned.streams.shed(soon, slow);
                 }
             }
-            if state.held_to_claim(service_now) >= self.config.most_held {
+            if state.claimable_in_memory(service_now) >= self.config.most_in_memory {
                 return Ok(Found::Nothing);
             }
-            let held = state.owned().filter(|(_, owned)| !owned.draining);
-            let held = held.map(|(at, owned)| (at, (owned.fence, owned.streams.forgotten)));
-            Held(held.collect())
+            let owned = state.owned().filter(|(_, owned)| !owned.draining);
+            let owned = owned.map(|(at, owned)| (at, (owned.fence, owned.streams.forgotten)));
+            OwnedThen(owned.collect())
         };
-        if held.0.is_empty() {
+        if searched.0.is_empty() {
             return Ok(Found::Nothing);
         }
         let now = Instant::now();
@@ -179,10 +179,10 @@ impl Inner {
         let AvailableRows {
             rows, is_complete, ..
         } = self
-            .read_waiting(&held, from, service_now + ahead, poller)
+            .read_waiting(&searched, from, service_now + ahead, poller)
             .await?;
         let waiting = Rows::apart(rows);
-        let page = if is_complete || self.note_missed(&held, poller) {
+        let page = if is_complete || self.note_missed(&searched, poller) {
             poller.advance(from, service_now, &waiting)
         } else {
             // The next search reads this page again.
@@ -191,11 +191,11 @@ impl Inner {
         if page == Page::LastOfSweep {
             poller.next_sweep = Some(now + self.config.sweep);
         }
-        let before = self.state().held_to_claim(service_now);
+        let before = self.state().claimable_in_memory(service_now);
         self.mark_unreadable_dead(&waiting.unreadable).await;
-        self.learn(&held, waiting.rows, was_sweep);
-        let progress = self.resolve_stuck(&held, page).await?;
-        let has_more = self.state().held_to_claim(service_now) > before;
+        self.learn(&searched, waiting.rows, was_sweep);
+        let progress = self.resolve_stuck(&searched, page).await?;
+        let has_more = self.state().claimable_in_memory(service_now) > before;
         Ok(match page {
             _ if has_more || progress == Progress::News => Found::News,
             Page::Full => Found::FullPage,
@@ -205,15 +205,15 @@ impl Inner {
 
     async fn read_waiting(
         &self,
-        held: &Held,
+        searched: &OwnedThen,
         from: Timestamp,
         to: Timestamp,
         poller: &Poller,
     ) -> Result<AvailableRows<ReadRow<WorkMessage>>, WorkError> {
         let times = WorkMessage::WAITING_SINCE.between(from, to);
         let mut query = Query::<WorkMessage>::across_partitions().filter(times);
-        if held.0.len() < usize::from(self.config.partitions.count()) {
-            query = query.filter(WorkMessage::PARTITION.is_in(held.names(self)));
+        if searched.0.len() < usize::from(self.config.partitions.count()) {
+            query = query.filter(WorkMessage::PARTITION.is_in(searched.names(self)));
         }
         let query = query.order_by(WorkMessage::BY_WAITING).limit(poller.page);
         let container = if poller.sweeping.is_some() {
@@ -224,11 +224,11 @@ impl Inner {
         Ok(container.query(query).row_by_row().all_available().await?)
     }
 
-    /// Notes the held partitions that do not answer: a search has left out their messages, and a
+    /// Notes the owned partitions that do not answer: a search has left out their messages, and a
     /// sweep finds them as soon as they answer. Returns `false` if all physical partitions answer:
     /// then it is unknown which one the search has left out.
-    fn note_missed(&self, held: &Held, poller: &mut Poller) -> bool {
-        let silent = held
+    fn note_missed(&self, searched: &OwnedThen, poller: &mut Poller) -> bool {
+        let silent = searched
             .0
             .keys()
             .copied()
@@ -237,18 +237,18 @@ impl Inner {
         !self.container.health().all_answer()
     }
 
-    /// Keeps the messages of partitions that were held throughout.
-    fn learn(&self, held: &Held, rows: Vec<Stored<WorkMessage>>, is_latest: bool) {
+    /// Keeps the messages of partitions that were owned throughout.
+    fn learn(&self, searched: &OwnedThen, rows: Vec<Stored<WorkMessage>>, is_latest: bool) {
         let mut state = self.state();
         for row in rows {
             let message = row.document;
-            if !state.may_hold(message.lane, self.config.most_held) {
+            if !state.has_room_for(message.lane, self.config.most_in_memory) {
                 continue;
             }
             let index = self.config.partitions.index_of(&message.partition);
-            if let Some(owned) = index.and_then(|index| held.still(&mut state, index)) {
+            if let Some(owned) = index.and_then(|index| searched.still(&mut state, index)) {
                 // Message 1 of a stream waits, so no message of the stream is completed.
-                let is_sure = is_latest && held.knows_all(index.unwrap_or_default(), owned);
+                let is_sure = is_latest && searched.knows_all(index.unwrap_or_default(), owned);
                 let starts_here = is_sure && message.sequence == 1;
                 owned.streams.learn(message, starts_here);
             }
@@ -257,7 +257,7 @@ impl Inner {
 
     /// Reads the progress of stuck streams: after a sweep of all, otherwise of those whose progress
     /// is unknown.
-    async fn resolve_stuck(&self, held: &Held, page: Page) -> Result<Progress, WorkError> {
+    async fn resolve_stuck(&self, searched: &OwnedThen, page: Page) -> Result<Progress, WorkError> {
         let mut stuck = Vec::new();
         for (index, owned) in self.state().owned() {
             let keys = match page {
@@ -270,20 +270,20 @@ impl Inner {
             return Ok(Progress::Known);
         }
         let keys: Vec<StreamKey> = stuck.iter().map(|(_, key)| key.clone()).collect();
-        let (streams, is_complete) = self.read_streams(&held.names(self), &keys).await?;
+        let (streams, is_complete) = self.read_streams(&searched.names(self), &keys).await?;
         let mut state = self.state();
         let mut progress = Progress::Known;
         for row in streams.rows {
             let stream = row.document;
             let index = self.config.partitions.index_of(&stream.partition);
-            if let Some(owned) = index.and_then(|index| held.still(&mut state, index)) {
+            if let Some(owned) = index.and_then(|index| searched.still(&mut state, index)) {
                 let key = StreamKey::new(stream.lane, &stream.stream);
                 progress = progress.max(owned.streams.learn_done(&key, stream.done));
             }
         }
         // The stream of a partition that has not answered may have a document.
         for (index, key) in stuck.into_iter().filter(|_| is_complete) {
-            if let Some(owned) = held.still(&mut state, index) {
+            if let Some(owned) = searched.still(&mut state, index) {
                 owned.streams.learn_missing(&key);
             }
         }

@@ -103,20 +103,20 @@ pub struct WorkSettings {
     pub partition: String,
     /// The number of virtual partitions. A change would move streams to other partitions.
     pub partitions: u16,
-    /// The version of the stored form; 1 in containers from before this field. A coordinator refuses
-    /// a higher one than [`FORM`].
-    #[serde(default = "first_form")]
-    pub form: u32,
+    /// The schema version; 1 in containers from before this field. A coordinator refuses a higher one
+    /// than [`SCHEMA_VERSION`].
+    #[serde(rename = "form", default = "first_schema")]
+    pub schema_version: u32,
     /// The crate and version that wrote this document.
     #[serde(default)]
     pub written_by: String,
 }
 
-/// The version of the stored form. It grows when an older coordinator would misread or damage what
-/// this version writes. Optional fields and new document types do not change it.
-pub(crate) const FORM: u32 = 1;
+/// The schema version of the documents. It grows when an older coordinator would misread or damage
+/// what this release writes. Optional fields and new document types do not change it.
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 
-fn first_form() -> u32 {
+fn first_schema() -> u32 {
     1
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Streams {
     /// The last handed out of these messages.
     suspect: Option<Suspect>,
     /// How many messages of each lane are in memory.
-    held: BTreeMap<Lane, usize>,
+    in_memory: BTreeMap<Lane, usize>,
     /// The fence of the partition.
     fence: u64,
     /// When the partition was taken from an owner that had not released it.
@@ -84,7 +84,7 @@ impl Streams {
         };
         if known.is_none_or(is_redriven) {
             let before = stream.waiting.insert(message.sequence, Arc::new(message));
-            *self.held.entry(key.lane).or_default() += usize::from(before.is_none());
+            *self.in_memory.entry(key.lane).or_default() += usize::from(before.is_none());
         }
         self.refresh(&key);
     }
@@ -110,7 +110,7 @@ impl Streams {
         stream.done = Some(done);
         stream.stored = stream.stored.split_off(&(done + 1));
         let rest = stream.waiting.split_off(&(done + 1));
-        *self.held.entry(key.lane).or_default() -= stream.waiting.len();
+        *self.in_memory.entry(key.lane).or_default() -= stream.waiting.len();
         stream.waiting = rest;
         self.refresh(key);
         if self.known.len() > REMEMBERED {
@@ -127,7 +127,7 @@ impl Streams {
     pub(crate) fn learn_missing(&mut self, key: &StreamKey) {
         let missing = self.known.get(key);
         if let Some(stream) = missing.filter(|stream| stream.done.is_none()) {
-            *self.held.entry(key.lane).or_default() -= stream.waiting.len();
+            *self.in_memory.entry(key.lane).or_default() -= stream.waiting.len();
             self.known.remove(key);
         }
     }
@@ -152,7 +152,7 @@ impl Streams {
         for (key, (first, reason)) in streams.collect::<Vec<_>>() {
             if let Some(stream) = self.known.get_mut(&key) {
                 let left_out = stream.waiting.split_off(&first);
-                *self.held.entry(key.lane).or_default() -= left_out.len();
+                *self.in_memory.entry(key.lane).or_default() -= left_out.len();
                 if left_out.range(stream.reported + 2..).next().is_some() {
                     stream.left_out = reason;
                 }
@@ -444,8 +444,8 @@ impl Streams {
     }
 
     /// How many messages of a lane are in memory.
-    pub(crate) fn held(&self, lane: Lane) -> usize {
-        self.held.get(&lane).copied().unwrap_or_default()
+    pub(crate) fn in_memory(&self, lane: Lane) -> usize {
+        self.in_memory.get(&lane).copied().unwrap_or_default()
     }
 
     /// Whether no message is claimed and all reports are stored.

@@ -1,4 +1,7 @@
 //! One stream in memory: its name, its progress, and what is decided about its messages.
+//!
+//! The next message of a stream can be claimed when the one before it is completed. A *suspect* is a message
+//! that may have ended the process that handled it: suspects are handed out one at a time (`order.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +25,9 @@ pub(crate) const MOST_UNWRITTEN: u64 = 100;
 /// How many messages stay in memory behind one that is claimed for long.
 const KEPT: u64 = 10;
 
+/// The most bytes of a stored failure: a message must stay below the size limit of documents.
+const FAILURE_BYTES: usize = 1000;
+
 /// A stream in one lane.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct StreamKey {
@@ -44,103 +50,6 @@ impl StreamKey {
     pub(crate) fn stream(&self) -> &str {
         &self.stream
     }
-}
-
-/// The claim of a message in its stream.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StreamClaim<'a> {
-    pub(crate) key: &'a StreamKey,
-    pub(crate) sequence: u64,
-    pub(crate) epoch: u64,
-}
-
-/// Whether a claim still counts.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClaimState {
-    Held,
-    /// The claim has timed out, was lost, or was returned.
-    Void,
-}
-
-impl ClaimState {
-    /// `Held` if the claim led to something.
-    pub(crate) fn of<T>(found: Option<T>) -> Self {
-        found.map_or(Self::Void, |_| Self::Held)
-    }
-}
-
-/// What the stored progress of a stream told.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Progress {
-    Known,
-    /// The stream has advanced, or its progress was unknown.
-    News,
-}
-
-/// Why later messages of a stream were left out of memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LeftOut {
-    /// The next message is dead or unknown.
-    Blocked,
-    /// The message before them is claimed for long.
-    Claimed,
-}
-
-/// The effect of a report on the stored message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// An attempt is started.
-    Start,
-    /// The message is completed.
-    End,
-    /// The message has passed stages.
-    Progress,
-    /// The message failed and is retried.
-    Retry,
-    /// The message failed too often and holds its stream.
-    Dead,
-}
-
-/// The decision after a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Retry { due_at: Timestamp },
-    Dead { now: Timestamp },
-    Skip,
-}
-
-/// A message to hand out.
-#[derive(Debug)]
-pub(crate) struct Taken {
-    pub(crate) key: StreamKey,
-    pub(crate) message: Arc<WorkMessage>,
-    pub(crate) epoch: u64,
-    pub(crate) next: Next,
-    /// Whether the message may have ended its last process.
-    pub(crate) is_suspect: bool,
-}
-
-/// The messages that can be handed out.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Selection {
-    /// Those of one lane, or of both.
-    pub(crate) lane: Option<Lane>,
-    /// Also a message that may have ended its last process.
-    pub(crate) suspects: bool,
-}
-
-/// What precedes the hand-out of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// Nothing, or the stored start of the attempt.
-    HandOut {
-        delivery: DeliveryReason,
-        store_start: bool,
-    },
-    /// The failure of the attempt that a former owner started.
-    FailEarlierAttempt,
 }
 
 /// The progress of a stream, and its known messages.
@@ -304,6 +213,103 @@ impl Stream {
     }
 }
 
+/// The claim of a message in its stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamClaim<'a> {
+    pub(crate) key: &'a StreamKey,
+    pub(crate) sequence: u64,
+    pub(crate) epoch: u64,
+}
+
+/// Whether a claim still counts.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClaimState {
+    Valid,
+    /// The claim has timed out, was lost, or was returned.
+    Void,
+}
+
+impl ClaimState {
+    /// `Valid` if the claim led to something.
+    pub(crate) fn of<T>(found: Option<T>) -> Self {
+        found.map_or(Self::Void, |_| Self::Valid)
+    }
+}
+
+/// What the stored progress of a stream told.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Progress {
+    Known,
+    /// The stream has advanced, or its progress was unknown.
+    News,
+}
+
+/// Why later messages of a stream were left out of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeftOut {
+    /// The next message is dead or unknown.
+    Blocked,
+    /// The message before them is claimed for long.
+    Claimed,
+}
+
+/// The effect of a report on the stored message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// An attempt is started.
+    Start,
+    /// The message is completed.
+    End,
+    /// The message has passed stages.
+    Progress,
+    /// The message failed and is retried.
+    Retry,
+    /// The message failed too often and holds its stream.
+    Dead,
+}
+
+/// The decision after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Retry { due_at: Timestamp },
+    Dead { now: Timestamp },
+    Skip,
+}
+
+/// A message to hand out.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) key: StreamKey,
+    pub(crate) message: Arc<WorkMessage>,
+    pub(crate) epoch: u64,
+    pub(crate) next: Next,
+    /// Whether the message may have ended its last process.
+    pub(crate) is_suspect: bool,
+}
+
+/// The messages that can be handed out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Selection {
+    /// Those of one lane, or of both.
+    pub(crate) lane: Option<Lane>,
+    /// Also a message that may have ended its last process.
+    pub(crate) suspects: bool,
+}
+
+/// What precedes the hand-out of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Nothing, or the stored start of the attempt.
+    HandOut {
+        delivery: DeliveryReason,
+        store_start: bool,
+    },
+    /// The failure of the attempt that a former owner started.
+    FailEarlierAttempt,
+}
+
 /// A claimed message that may have ended its last process.
 #[derive(Debug)]
 pub(crate) struct Suspect {
@@ -311,9 +317,6 @@ pub(crate) struct Suspect {
     pub(crate) sequence: u64,
     pub(crate) claimed_at: Instant,
 }
-
-/// The most bytes of a stored failure: a message must stay below the size limit of documents.
-const FAILURE_BYTES: usize = 1000;
 
 /// Cuts the reason of a failure at a character boundary.
 pub(crate) fn bounded(mut reason: String) -> String {

@@ -393,7 +393,7 @@ async fn an_inbox_worker_and_an_outbox_publisher_share_a_coordinator() {
 async fn an_outbox_that_no_worker_claims_does_not_stop_the_inbox() {
     let env = TestEnv::start().await;
     let mut settings = config();
-    settings.most_held = 5;
+    settings.most_in_memory = 5;
     let work = env.open(settings).await;
     let sender = env
         .open_with(config(), Arc::new(Slots(Mutex::new(SlotSet::NONE))))

@@ -138,7 +138,7 @@ async fn a_new_owner_pages_past_messages_behind_one_that_is_set_aside() {
     const FEW: usize = 600;
     let env = or_skip!(TestEnv::start_in_simulated_time().await);
     let mut settings = WorkConfig::default();
-    settings.most_held = 500;
+    settings.most_in_memory = 500;
     let (work, sender) = (env.open(settings.clone()).await, sender(&env).await);
     let witness = Witness::default();
     let run = work.run(RunConfig::default(), witness.handlers());
@@ -368,7 +368,7 @@ async fn a_suspect_whose_handler_runs_on_delays_the_next_suspect_by_half_a_minut
 async fn messages_that_cannot_be_claimed_keep_no_others_out() {
     let env = or_skip!(TestEnv::start_in_simulated_time().await);
     let mut settings = one_partition();
-    settings.most_held = 5;
+    settings.most_in_memory = 5;
     settings.retry.max_attempts = 1;
     let work = env.open(settings).await;
     let now = work.immediate();

@@ -1,4 +1,4 @@
-//! Containers of other versions: from before the form number, and with a newer form.
+//! Containers of other versions: from before the schema version, and with a newer one.
 
 use cdb_client::ContainerClient;
 use cdb_model::{Container, Document, Query, Timestamp};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::test_env::{PARTITION, TestEnv, config, message, next, one_partition};
 
-/// The stored form before the form number, field for field.
+/// The stored form before the schema version, field for field.
 #[derive(Container)]
 #[container(default_ttl = "per_document")]
 enum Before {
@@ -145,7 +145,7 @@ async fn leave(container: &ContainerClient<Before>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_from_before_the_form_number_continues_where_it_stopped() {
+async fn a_container_from_before_the_schema_version_continues_where_it_stopped() {
     let env = TestEnv::start().await;
     let before = env.container::<Before>();
     leave(&before).await;
@@ -204,7 +204,7 @@ struct NewerSettings {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_with_a_newer_form_is_refused_before_anything_is_written() {
+async fn a_container_with_a_newer_schema_is_refused_before_anything_is_written() {
     let env = TestEnv::start().await;
     let settings = NewerSettings {
         partition: "work-settings".to_owned(),
@@ -218,7 +218,7 @@ async fn a_container_with_a_newer_form_is_refused_before_anything_is_written() {
     let refused = WorkCoordinator::open(container.clone(), slots, config()).await;
     let refused = refused.unwrap_err();
     assert!(
-        matches!(refused, WorkError::NewerForm { stored: 2, .. }),
+        matches!(refused, WorkError::NewerSchema { stored: 2, .. }),
         "{refused}"
     );
     assert!(
@@ -230,7 +230,7 @@ async fn a_container_with_a_newer_form_is_refused_before_anything_is_written() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_container_has_the_form_number() {
+async fn a_new_container_has_the_schema_version() {
     let env = TestEnv::start().await;
     let _work = env.open(config()).await;
     let written = env.container::<Newer>();

@@ -28,7 +28,7 @@ pub(super) async fn ack_locked(
     let _until_return = ended.clone().drop_guard();
     let mut lock = shared.lock().await;
     lock.acknowledging = Some(ended);
-    let is_unanswered = lock.unanswered;
+    let renewal_failed = lock.renewal_failed;
     match lock.effects {
         EffectsState::Committed => {
             services.activities().finish(&mut lock);
@@ -42,7 +42,7 @@ pub(super) async fn ack_locked(
         }
         EffectsState::None | EffectsState::Unsettled => drop(lock),
     }
-    if completion.is_none() && is_unanswered {
+    if completion.is_none() && renewal_failed {
         // Not cancelled: duroxide drops an activity after any failed renewal, also one without an
         // answer.
         return abandon_locked(services, shared, Duration::ZERO, true).await;

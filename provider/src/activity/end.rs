@@ -83,7 +83,7 @@ pub(crate) async fn end(
         .encode_messages(ending.completion.as_mut_slice())?;
     let content = Content::write(services, shared, ending).await?;
     let mut lock = shared.lock().await;
-    held(services, &mut lock)?;
+    require_lock(services, &mut lock)?;
     let instance_id = lock.item.document.instance_id.clone();
     let mut ack = Ack::new(services, &mut lock, content, effects);
     let charge = ack.charge;
@@ -151,7 +151,7 @@ impl Content {
     ) -> Result<Self> {
         let effects = ending.effects;
         let mut lock = shared.lock().await;
-        let now = held(services, &mut lock)?;
+        let now = require_lock(services, &mut lock)?;
         let mut content = Self::new(services, &lock, ending, now)?;
         drop(lock);
         let message = content.message.iter_mut();
@@ -230,11 +230,12 @@ pub(super) fn message(
     OrchestratorItem::new(completion, cause, due, now)
 }
 
-/// Returns the time if the lock holds. Otherwise ends the lock.
+/// Returns the service's time, at which the lock has not expired. Ends the processing of the activity
+/// otherwise.
 ///
 /// # Errors
 /// Fails when the lock has expired.
-fn held(services: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
+pub(super) fn require_lock(services: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
     let now = services.store.now();
     if lock.holds(now) {
         return Ok(now);

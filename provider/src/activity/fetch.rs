@@ -14,7 +14,9 @@ use super::ack::{abandon, abandon_locked};
 use super::detached::ack;
 use super::renew::renew;
 use crate::error::{Error, Result};
-use crate::queue::activities::lock::{fresh_until, held_back, lock_patch, locked, unlock_until};
+use crate::queue::activities::lock::{
+    fresh_until, lock_patch, locked, unlock_until, withhold_patch,
+};
 use crate::queue::activities::{Activities, KnownActivity, Scope, WorkLock, WorkerCapability};
 use crate::queue::local_queue::{Caller, FetchRequest, Guard, Shared, Taken};
 use crate::queue::poll::Fetch;
@@ -105,12 +107,11 @@ async fn try_lock(
     let instance_id = &item.document.instance_id;
     if item.document.paused.is_some() {
         // It ran when its instance was paused, and its worker has not ended it.
-        let held = services
-            .container()
-            .run(held_back(&item.document).at(&item));
-        match services.attempt(instance_id, held).await {
+        let patch = withhold_patch(&item.document);
+        let withheld = services.container().run(patch.at(&item));
+        match services.attempt(instance_id, withheld).await {
             Ok(Err(error)) if !error.is_precondition_failed() => {
-                tracing::debug!(id = %item.id, %error, "an activity was not held back");
+                tracing::debug!(id = %item.id, %error, "an activity was not withheld");
                 guard.back_off(ACTIVITY_UNANSWERED, KnownActivity::forget);
             }
             Ok(_) => guard.release(KnownActivity::forget),

@@ -1,4 +1,5 @@
-//! Renews the lock of a long activity.
+//! Renews the lock of an activity that runs for longer than its lock. duroxide asks for it before the lock
+//! expires.
 
 use std::time::Duration;
 
@@ -6,6 +7,7 @@ use cdb_coordination::lease::{Renewed, renew_lock};
 use cdb_model::{Document as _, Patch, Stored};
 
 use super::LOST;
+use super::end::require_lock;
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::activities::{EffectsState, WorkLock};
@@ -24,24 +26,22 @@ pub(crate) async fn renew(services: &Services, token: &str, extend_for: Duration
     if lock.effects == EffectsState::Committed {
         return Ok(());
     }
-    if !lock.holds(services.store.now()) {
-        services.activities().finish(&mut lock);
-        return Err(Error::LockLost("it has expired"));
-    }
+    let now = require_lock(services, &mut lock)?;
     let activities = services.activities();
     let extend_for = activities.lock_time(&lock.item.document.key(), extend_for);
-    if Some(services.store.now() + extend_for) <= lock.item.document.locked_until {
-        // The lease of this process is not renewed.
+    if Some(now + extend_for) <= lock.item.document.locked_until {
+        // The activity has a limit, so its lock ends with the lease of this process, which has no later end
+        // yet.
         return Ok(());
     }
-    let kept = extend(services, &mut lock, extend_for).await;
-    lock.unanswered = kept.is_err();
-    match kept? {
+    let renewed = extend(services, &mut lock, extend_for).await;
+    lock.renewal_failed = renewed.is_err();
+    match renewed? {
         Renewed::Written(_) => {
             services.queues.sessions.touch(&lock.item.document).await;
             Ok(())
         }
-        Renewed::Held(_) => Ok(()),
+        Renewed::StillLocked(_) => Ok(()),
         Renewed::Lost => {
             services.activities().finish(&mut lock);
             Err(Error::LockLost(LOST))
@@ -60,8 +60,8 @@ async fn extend(
         let patch = Patch::<WorkerItem>::new()
             .set(WorkerItem::LOCKED_UNTIL, Some(until))
             .set(WorkerItem::VISIBLE_AT, until);
-        let kept = renew_lock(services.container(), &lock.item, &patch).await;
-        match &kept {
+        let renewed = renew_lock(services.container(), &lock.item, &patch).await;
+        match &renewed {
             Err(error) if wait_to_retry(&services.store, lock, error.is_transient()).await => {
                 continue;
             }
@@ -71,7 +71,7 @@ async fn extend(
                 item.visible_at = until;
                 lock.item.etag = etag.clone();
             }
-            Ok(Renewed::Held(stored)) => {
+            Ok(Renewed::StillLocked(stored)) => {
                 lock.item = Stored::clone(stored);
                 // An operator has paused or resumed the instance, or the renewal did not arrive.
                 if lock.item.document.locked_until < Some(until)
@@ -80,12 +80,12 @@ async fn extend(
                     continue;
                 }
             }
-            Ok(Renewed::Lost) | Err(_) => return kept,
+            Ok(Renewed::Lost) | Err(_) => return renewed,
         }
         let until = lock.item.document.locked_until.unwrap_or_default();
         let until = services.store.local_time(until);
         services.activities().local().extend(&lock.token, until);
-        return kept;
+        return renewed;
     }
 }
 

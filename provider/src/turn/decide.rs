@@ -30,7 +30,7 @@ pub(super) enum Source {
     Arrivals,
     /// What the last commit of this process left, and the known messages.
     Cache,
-    /// The document of an instance that another runtime held when it was read last. Costs a point read.
+    /// The document of an instance that another runtime had locked when it was read last. Costs a point read.
     Holder,
     /// All documents of the instance.
     Partition,
@@ -54,7 +54,7 @@ impl Source {
                 known.unread_since.is_some() && !known.search && known.cached.is_some()
             }
             Self::Cache => knows_messages,
-            Self::Holder => matches!(known.presence, Presence::Held { .. }),
+            Self::Holder => matches!(known.presence, Presence::Locked { .. }),
             Self::Partition => true,
         }
     }
@@ -66,8 +66,16 @@ pub(super) struct View<'a> {
     pub(super) known: &'a Attempt,
     pub(super) request: &'a Request,
     pub(super) payloads: &'a Payloads,
-    /// Whether the history is complete, and the messages are those of one turn.
-    pub(super) is_complete: bool,
+    pub(super) extent: Extent,
+}
+
+/// How much of an instance is loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Extent {
+    /// The documents that the source has.
+    Partial,
+    /// The whole history, and the messages of one turn.
+    Complete,
 }
 
 impl View<'_> {
@@ -85,8 +93,8 @@ pub(super) enum Decision<'a> {
     LookFurther,
     /// Uses the next source of an instance that is not paused any more.
     ForgetPause,
-    /// Holds back the messages of the paused instance.
-    HoldBack(&'a Stored<Instance>),
+    /// Withholds the messages of the paused instance.
+    Withhold(&'a Stored<Instance>),
     /// Deletes messages that no turn may take.
     Delete(Vec<Message>, Declined),
     /// Deletes the messages that no instance will receive, if there are any.
@@ -109,26 +117,34 @@ pub(super) enum Declined {
     Nothing,
     /// The due messages are events of these queues, for which the execution has no room.
     Full(BTreeSet<String>, Left),
-    /// Another runtime holds the instance, until this time if it is known. With `recheck`, the
-    /// dispatcher tries again after a backoff.
-    Held {
+    /// Another runtime has locked the instance, until this time if it is known.
+    Locked {
         until: Option<Timestamp>,
-        recheck: bool,
+        then: AfterLock,
     },
     /// The instance cannot be processed, considering messages due until `newest`.
     Unfit { newest: Timestamp, cause: Unfit },
 }
 
+/// What follows the backoff of an instance that another runtime has locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterLock {
+    /// The dispatcher reads the instance again.
+    Search,
+    /// The next poll finds whatever remains.
+    AwaitPoll,
+}
+
 impl Declined {
-    pub(super) fn held(until: Option<Timestamp>) -> Self {
-        let recheck = true;
-        Self::Held { until, recheck }
+    pub(super) fn locked(until: Option<Timestamp>) -> Self {
+        let then = AfterLock::Search;
+        Self::Locked { until, then }
     }
 
-    /// Another runtime has changed the instance. The next poll finds whatever remains.
+    /// Another runtime has changed the instance.
     pub(super) fn overtaken() -> Self {
-        let (until, recheck) = (None, false);
-        Self::Held { until, recheck }
+        let (until, then) = (None, AfterLock::AwaitPoll);
+        Self::Locked { until, then }
     }
 }
 
@@ -147,25 +163,25 @@ pub(super) enum Unfit {
 
 /// Decides what follows from the documents of a source at a time.
 pub(super) fn decide<'a>(view: &View<'_>, loaded: &'a Loaded, now: Timestamp) -> Decision<'a> {
-    if view.is_complete {
+    if view.extent == Extent::Complete {
         return begin(view, loaded, now);
     }
-    let is_held = loaded.is_held(now);
+    let is_locked = loaded.is_locked(now);
     match view.source {
         Source::Pause if loaded.paused().is_none() => return Decision::ForgetPause,
-        Source::Holder if !is_held => return Decision::LookFurther,
+        Source::Holder if !is_locked => return Decision::LookFurther,
         Source::Cache | Source::Partition if loaded.messages.is_empty() => {
             return Decision::Decline(Declined::Nothing);
         }
         _ => {}
     }
     let instance = loaded.instance.as_ref().map(|stored| &stored.document);
-    if is_held {
+    if is_locked {
         let until = instance.and_then(|instance| instance.locked_until);
-        return Decision::Decline(Declined::held(until));
+        return Decision::Decline(Declined::locked(until));
     }
     if let Some(paused) = loaded.paused() {
-        return Decision::HoldBack(paused);
+        return Decision::Withhold(paused);
     }
     let mut missing = loaded.messages.iter().filter_map(|message| {
         let text = message.stored.document.work_item.header();
@@ -184,7 +200,7 @@ pub(super) fn decide<'a>(view: &View<'_>, loaded: &'a Loaded, now: Timestamp) ->
     }
     let stale = loaded.of_another_instance();
     if !stale.is_empty() {
-        return Decision::Delete(stale, Declined::held(None));
+        return Decision::Delete(stale, Declined::locked(None));
     }
     if loaded.has_context() {
         Decision::Complete
@@ -245,7 +261,7 @@ mod tests {
         known: Attempt,
         request: Request,
         payloads: Payloads,
-        is_complete: bool,
+        extent: Extent,
         loaded: Loaded,
     }
 
@@ -261,7 +277,7 @@ mod tests {
                     caller: Caller::Runtime,
                 },
                 payloads: Payloads::default(),
-                is_complete: false,
+                extent: Extent::Partial,
                 loaded: Loaded::new_instance("i", messages),
             }
         }
@@ -283,7 +299,7 @@ mod tests {
         }
 
         fn complete(self) -> Self {
-            self.with(|case| case.is_complete = true)
+            self.with(|case| case.extent = Extent::Complete)
         }
 
         fn view(&self) -> View<'_> {
@@ -292,7 +308,7 @@ mod tests {
                 known: &self.known,
                 request: &self.request,
                 payloads: &self.payloads,
-                is_complete: self.is_complete,
+                extent: self.extent,
             }
         }
     }
@@ -395,7 +411,7 @@ mod tests {
     /// The decision without documents. Times are those from now.
     fn told(decision: &Decision<'_>) -> String {
         match decision {
-            Decision::HoldBack(_) => "HoldBack".to_owned(),
+            Decision::Withhold(_) => "Withhold".to_owned(),
             Decision::Delete(messages, why) => {
                 format!("Delete({}, {})", messages.len(), reason(why))
             }
@@ -407,8 +423,8 @@ mod tests {
 
     fn reason(why: &Declined) -> String {
         match why {
-            Declined::Held { until, .. } => {
-                format!("Held({:?})", until.map(|until| until.since(NOW)))
+            Declined::Locked { until, .. } => {
+                format!("Locked({:?})", until.map(|until| until.since(NOW)))
             }
             Declined::Unfit { cause, .. } => match cause {
                 Unfit::KeyMissing(_) => "KeyMissing".to_owned(),
@@ -428,7 +444,7 @@ mod tests {
     #[test]
     fn the_documents_of_a_source_decide_before_the_load_is_complete() {
         use Source::{Cache, Holder, Partition, Pause};
-        let held = "Held(Some(5s))";
+        let locked_by_other = "Locked(Some(5s))";
         let paused_and_locked = |it: &mut Instance| {
             paused(it);
             locked(it);
@@ -438,17 +454,17 @@ mod tests {
         check(vec![
             ("ForgetPause", case(Pause)),
             ("ForgetPause", case(Pause).of(locked)),
-            ("HoldBack", case(Pause).of(paused)),
-            (held, case(Pause).of(paused_and_locked)),
+            ("Withhold", case(Pause).of(paused)),
+            (locked_by_other, case(Pause).of(paused_and_locked)),
             ("LookFurther", case(Holder)),
             ("LookFurther", case(Holder).of(paused)),
-            (held, case(Holder).of(locked)),
-            (held, Case::new(Holder, vec![]).of(locked)),
+            (locked_by_other, case(Holder).of(locked)),
+            (locked_by_other, Case::new(Holder, vec![]).of(locked)),
             ("Nothing", Case::new(Cache, vec![]).of(|_| {})),
             ("Nothing", Case::new(Partition, vec![]).of(locked)),
-            (held, case(Partition).of(locked)),
-            ("HoldBack", case(Partition).of(paused)),
-            ("HoldBack", case(Cache).of(paused)),
+            (locked_by_other, case(Partition).of(locked)),
+            ("Withhold", case(Partition).of(paused)),
+            ("Withhold", case(Cache).of(paused)),
             (
                 "KeyMissing",
                 Case::new(Partition, vec![encoded()]).of(pinned),
@@ -463,7 +479,7 @@ mod tests {
                 case(Partition).of(|_| {}).with(supports_nothing),
             ),
             (
-                "Delete(1, Held(None))",
+                "Delete(1, Locked(None))",
                 Case::new(Partition, vec![cancelled_by_another(), event("")]).of(|_| {}),
             ),
             ("DeleteOrphans", case(Partition)),
@@ -541,7 +557,7 @@ mod tests {
         };
         let was_held: fn(&mut Attempt) = |known| {
             let backoff = Duration::from_secs(1);
-            known.presence = Presence::Held { backoff };
+            known.presence = Presence::Locked { backoff };
         };
         let full: fn(&mut Attempt) = |known| {
             known.unread_since = Some(NOW);

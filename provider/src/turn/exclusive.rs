@@ -134,7 +134,7 @@ impl ExclusiveTurn {
 /// that drops messages of the ended instance.
 ///
 /// # Errors
-/// Fails when a runtime holds the lock for too long.
+/// Fails when runtimes keep the instance locked for too long.
 pub(crate) async fn exclusively(
     services: &Services,
     instance: &Incarnation,
@@ -144,7 +144,7 @@ pub(crate) async fn exclusively(
         match attempt(services, instance, execution_id).await? {
             Attempted::Locked(turn) => return Ok(Some(*turn)),
             Attempted::Gone => return Ok(None),
-            Attempted::Held => tokio::time::sleep(RETRY_PAUSE).await,
+            Attempted::Busy => tokio::time::sleep(RETRY_PAUSE).await,
         }
     }
     Err(Error::Retryable(format!(
@@ -155,7 +155,8 @@ pub(crate) async fn exclusively(
 
 enum Attempted {
     Locked(Box<ExclusiveTurn>),
-    Held,
+    /// A runtime has locked the instance, or has changed it during the read.
+    Busy,
     Gone,
 }
 
@@ -167,7 +168,7 @@ async fn attempt(
     let store = &services.store;
     let loaded = load::load(store, &instance.instance_id, execution_id).await?;
     let Some(mut loaded) = load::complete(store, loaded).await? else {
-        return Ok(Attempted::Held);
+        return Ok(Attempted::Busy);
     };
     let queued = loaded.found_messages();
     let queued = queued.map(|message| message.stored.document.due_at());
@@ -183,25 +184,25 @@ async fn attempt(
         // The replica of the load may be stale, and the creation time of a damaged instance unreadable.
         match (is_there, loaded.is_damaged()) {
             (false, _) => return Ok(Attempted::Gone),
-            (true, false) => return Ok(Attempted::Held),
+            (true, false) => return Ok(Attempted::Busy),
             (true, true) => {}
         }
     }
     loaded.parent.clone_from(&instance.parent);
-    // A cancellation of the ended course must not cancel the new one.
+    // A cancellation that was meant for the ended execution must not cancel the next one.
     loaded.messages.retain(|message| {
         matches!(
             message.content.item(),
             Some(WorkItem::CancelInstance { .. })
         )
     });
-    if loaded.is_held(store.now()) {
-        return Ok(Attempted::Held);
+    if loaded.is_locked(store.now()) {
+        return Ok(Attempted::Busy);
     }
     let token = store.new_lock_token();
     let turn = lock::lock(store, loaded, token, OPERATOR_LOCK).await?;
     let rejected = None;
-    Ok(turn.map_or(Attempted::Held, |turn| {
+    Ok(turn.map_or(Attempted::Busy, |turn| {
         Attempted::Locked(Box::new(ExclusiveTurn(
             Turn { rejected, ..turn },
             first_due,

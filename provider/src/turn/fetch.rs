@@ -7,10 +7,10 @@ use cdb_model::Stored;
 use duroxide::providers::DispatcherCapabilityFilter;
 use tokio::time::Instant;
 
-use super::decide::{Decision, Declined, Request, Source, Unfit, View, decide};
+use super::decide::{AfterLock, Decision, Declined, Extent, Request, Source, Unfit, View, decide};
 use super::hand_out::{self, Fetched};
 use super::loaded::Loaded;
-use super::paused::{HeldBack, hold_back};
+use super::paused::{Withheld, withhold};
 use super::{load, lock, orphans};
 use crate::error::Result;
 use crate::queue::instances::{AllMessages, Attempt, Instances, Message, Presence, Turn};
@@ -18,7 +18,7 @@ use crate::queue::local_queue::{Caller, Guard, Taken};
 use crate::queue::poll::Fetch;
 use crate::queue::{Services, go_behind};
 use crate::stored::documents::Instance;
-use crate::timing::{HELD_BACKOFF, UNANSWERED_BACKOFF};
+use crate::timing::{LOCKED_BACKOFF, UNANSWERED_BACKOFF};
 
 /// The result of an attempt.
 enum Attempted {
@@ -136,14 +136,14 @@ async fn lock_or_decline(
             known,
             request,
             payloads: &store.payloads,
-            is_complete: false,
+            extent: Extent::Partial,
         };
         if let Some(attempted) = perform(services, guard, view, loaded).await? {
             return Ok(attempted);
         }
     }
     // Another runtime was faster.
-    Ok(Attempted::Declined(Declined::held(None)))
+    Ok(Attempted::Declined(Declined::locked(None)))
 }
 
 /// Reads the messages that have come since all were known. Returns what is known then; `None` if the
@@ -181,7 +181,7 @@ async fn perform(
                     return Ok(None);
                 };
                 loaded = load::without_surplus_events(store, complete).await?;
-                view.is_complete = true;
+                view.extent = Extent::Complete;
             }
             Decision::Reserve(until) => {
                 let token = store.new_lock_token();
@@ -200,8 +200,8 @@ async fn perform(
                     None => return Ok(None),
                 }
             }
-            Decision::HoldBack(paused) => {
-                break hold_all_back(services, paused, &loaded.messages).await?;
+            Decision::Withhold(paused) => {
+                break withhold_all(services, paused, &loaded.messages).await?;
             }
             Decision::Delete(messages, declined) => {
                 orphans::delete(services, &loaded.instance_id, &messages).await?;
@@ -215,7 +215,7 @@ async fn perform(
     Ok(Some(Attempted::Declined(declined)))
 }
 
-async fn hold_all_back(
+async fn withhold_all(
     services: &Services,
     paused: &Stored<Instance>,
     messages: &[Message],
@@ -223,9 +223,9 @@ async fn hold_all_back(
     services
         .instances()
         .note_pause(&paused.document.instance_id);
-    Ok(match hold_back(&services.store, paused, messages).await? {
-        HeldBack::Yes => Declined::Nothing,
-        HeldBack::Outdated => Declined::overtaken(),
+    Ok(match withhold(&services.store, paused, messages).await? {
+        Withheld::Yes => Declined::Nothing,
+        Withheld::Outdated => Declined::overtaken(),
     })
 }
 
@@ -246,14 +246,14 @@ fn decline(services: &Services, guard: Guard<'_, Instances>, known: &Attempt, wh
     match why {
         Declined::Nothing => guard.release(|slot| slot.attempt_ended(known)),
         Declined::Full(queues, left) => instances.finish_full(guard, known, queues, left),
-        Declined::Held { until, recheck } => {
+        Declined::Locked { until, then } => {
             let backoff = known.presence.next_backoff();
             let left = until.map(|until| until.since(services.store.now()));
             guard.back_off(backoff_until(left, backoff), |slot| {
                 slot.attempt_ended(known);
                 slot.cached = None;
-                slot.presence = Presence::Held { backoff };
-                if recheck {
+                slot.presence = Presence::Locked { backoff };
+                if then == AfterLock::Search {
                     slot.search(Instant::now().into_std());
                 }
             });
@@ -279,10 +279,10 @@ fn decline(services: &Services, guard: Guard<'_, Instances>, known: &Attempt, wh
 /// Returns the backoff, or a shorter one that ends just after the lock. It lasts a whole number of
 /// first backoffs, so that runtimes that wait for the same lock do not all load the instance at once.
 fn backoff_until(lock_end: Option<Duration>, backoff: Duration) -> Duration {
-    let steps = lock_end.map(|left| left.as_millis().div_ceil(HELD_BACKOFF.as_millis()));
+    let steps = lock_end.map(|left| left.as_millis().div_ceil(LOCKED_BACKOFF.as_millis()));
     let steps = steps.and_then(|steps| u32::try_from(steps).ok());
     steps.map_or(backoff, |steps| {
-        backoff.min(HELD_BACKOFF.saturating_mul(steps))
+        backoff.min(LOCKED_BACKOFF.saturating_mul(steps))
     })
 }
 
@@ -301,7 +301,7 @@ mod tests {
                 Duration::from_millis(at) + backoff_until(left, Duration::from_secs(60))
             })
             .collect();
-        let soon = lock_end..lock_end + HELD_BACKOFF;
+        let soon = lock_end..lock_end + LOCKED_BACKOFF;
         assert!(ends.iter().all(|end| soon.contains(end)), "{ends:?}");
         ends.sort_unstable();
         ends.dedup();

@@ -17,7 +17,7 @@ use crate::stored::Store;
 use crate::stored::documents::Instance;
 use crate::stored::history::UNKNOWN_VERSION;
 use crate::stored::spill::{self, ReadUnderLock};
-use crate::timing::{HELD_BACKOFF, UNREADABLE_BACKOFF};
+use crate::timing::{LOCKED_BACKOFF, UNREADABLE_BACKOFF};
 
 /// The result of a fetch: the item, its lock token, the attempt.
 pub(super) type Fetched = (OrchestrationItem, String, u32);
@@ -54,7 +54,7 @@ pub(super) async fn begin(
     let item = match readable(services, &guard, &mut turn).await {
         Ok(item) => item,
         Err(Error::LockLost(_)) => {
-            guard.back_off(HELD_BACKOFF, |known| known.search(search));
+            guard.back_off(LOCKED_BACKOFF, |known| known.search(search));
             return Ok(None);
         }
         Err(Error::KeyUnavailable(reason)) => {

@@ -69,7 +69,10 @@ pub(super) async fn load(store: &Store, instance_id: &str, execution_id: u64) ->
             segments: segments.sorted(),
             at: sent_at,
         };
-        if found.in_one_page || loaded.is_held(store.now()) || is_unchanged(store, &loaded).await? {
+        if found.in_one_page
+            || loaded.is_locked(store.now())
+            || is_unchanged(store, &loaded).await?
+        {
             return Ok(loaded);
         }
     }

@@ -177,8 +177,8 @@ impl Loaded {
         ends.min()?
     }
 
-    /// Returns whether a runtime holds the instance.
-    pub(super) fn is_held(&self, now: Timestamp) -> bool {
+    /// Returns whether a runtime has locked the instance.
+    pub(super) fn is_locked(&self, now: Timestamp) -> bool {
         let instance = self.instance.as_ref();
         instance.is_some_and(|stored| !stored.document.is_lockable(now))
     }

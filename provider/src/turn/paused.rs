@@ -1,4 +1,4 @@
-//! Holds back what is due for a paused instance, so that polls do not find it again and again.
+//! Withholds what is due for a paused instance, so that polls do not find it again and again.
 
 use cdb_model::{Batch, Patch, Stored};
 
@@ -7,23 +7,23 @@ use crate::queue::instances::Message;
 use crate::stored::Store;
 use crate::stored::documents::{Durable, Instance, OrchestratorItem, PAUSED};
 
-/// Whether messages were held back.
+/// Whether messages were withheld.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HeldBack {
+pub(super) enum Withheld {
     Yes,
     /// The instance or a message has changed since it was read.
     Outdated,
 }
 
-/// Holds back the messages of a turn. The batch also writes the pause again, on the version
-/// that was read: a message that is held back after the resumption would never be delivered. It
+/// Withholds the messages of a turn. The batch also writes the pause again, on the version
+/// that was read: a message that is withheld after the resumption would never be delivered. It
 /// ends a lock that has expired: an operator who stood still must not end the pause without this
 /// message.
-pub(super) async fn hold_back(
+pub(super) async fn withhold(
     store: &Store,
     instance: &Stored<Instance>,
     messages: &[Message],
-) -> Result<HeldBack> {
+) -> Result<Withheld> {
     let mut batch = Batch::<Durable>::new(&*instance.document.instance_id);
     let paused = instance.document.paused.clone();
     let mut again = Patch::<Instance>::new().set(Instance::PAUSED, paused);
@@ -36,16 +36,16 @@ pub(super) async fn hold_back(
     // The others are stored by their acknowledgements, which see the pause.
     for message in messages.iter().filter(|message| message.is_stored()) {
         let document = &message.stored.document;
-        let held = Patch::<OrchestratorItem>::new()
+        let withheld = Patch::<OrchestratorItem>::new()
             .set(OrchestratorItem::PAUSED, Some(document.due_at()))
             .set(OrchestratorItem::VISIBLE_AT, PAUSED)
             .set(OrchestratorItem::RESERVED, false);
-        batch.add(held.at(&message.stored))?;
+        batch.add(withheld.at(&message.stored))?;
     }
     match store.container.execute(&batch).await {
-        Ok(_) => Ok(HeldBack::Yes),
+        Ok(_) => Ok(Withheld::Yes),
         Err(error) if error.is_precondition_failed() || error.is_not_found() => {
-            Ok(HeldBack::Outdated)
+            Ok(Withheld::Outdated)
         }
         Err(error) => Err(error.into()),
     }

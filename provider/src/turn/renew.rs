@@ -95,10 +95,10 @@ pub(crate) async fn extend(services: &Services, turn: &mut Turn) -> Result<bool>
         instance.attempts.clone_from(attempts);
     }
     match turn.instance.stored() {
-        Some(held) if turn.is_locked() => {
-            match renew_lock(services.container(), &held, &patch).await? {
+        Some(locked) if turn.is_locked() => {
+            match renew_lock(services.container(), &locked, &patch).await? {
                 Renewed::Written(etag) => turn.advance(instance, etag),
-                Renewed::Held(stored) => turn.advance(stored.document, stored.etag),
+                Renewed::StillLocked(stored) => turn.advance(stored.document, stored.etag),
                 Renewed::Lost => return Ok(false),
             }
         }

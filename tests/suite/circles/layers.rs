@@ -49,7 +49,7 @@ const LAYERS: [(&str, &[&str]); 8] = [
             "lib",
             "messaging",
             "change_feed",
-            "store",
+            "repository",
             "endpoint",
             "membership",
             "outbox",

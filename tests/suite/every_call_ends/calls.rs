@@ -16,7 +16,7 @@ use cdb_coordination::change_feed::{
 use cdb_coordination::lease::{Fenced, execute_fenced_batch, execute_fenced_once};
 use cdb_coordination::message::Side;
 use cdb_coordination::messaging::{MessagingConfig, Retrying};
-use cdb_coordination::store::Criteria;
+use cdb_coordination::repository::Criteria;
 use cdb_coordination::{DeadLetters, Leases, Message, MessageDocument, Messaging, Repository};
 use cdb_model::operation::{BulkBatch, Lease};
 use cdb_model::{Batch, Container, Document, Patch, Query, Timestamp};

@@ -116,11 +116,11 @@ impl ImportArgs {
     /// Opens the container after a check that the first lines belong into it.
     async fn open(&self, first: &[String], model: &Model) -> Result<Import, Failure> {
         let (database, name) = (self.connection.database()?, &*self.connection.container);
-        let definition = match model.live(&database, name).await {
+        let definition = match model.live_definition(&database, name).await {
             Err(error) if self.create && error.is_not_found() => {
                 self.check(first, &model.definition.partition_key.paths)?;
                 model.create(database.clone(), name).await?;
-                model.live(&database, name).await?
+                model.live_definition(&database, name).await?
             }
             live => live?,
         };

@@ -258,7 +258,7 @@ async fn check_index(
     model: &Model,
 ) -> Result<(), Failure> {
     let live = model
-        .live(&connection.database()?, &connection.container)
+        .live_definition(&connection.database()?, &connection.container)
         .await?;
     let missing = filter.missing_index(live.indexing_policy());
     let missing = missing.map_err(|error| Failure::usage(error.to_string()))?;

@@ -124,7 +124,11 @@ impl Apply<'_> {
     }
 
     async fn is_missing(&self, database: &DatabaseClient) -> Result<bool, Failure> {
-        match self.model.live(database, &self.connection.container).await {
+        match self
+            .model
+            .live_definition(database, &self.connection.container)
+            .await
+        {
             Err(error) if error.is_not_found() => Ok(true),
             live => Ok(live.map(|_| false)?),
         }

@@ -111,7 +111,7 @@ impl Comparison {
         model: &Model,
         unknown: impl FnOnce(&mut Vec<Difference>) -> UnknownIndexes,
     ) -> Result<Self, Failure> {
-        let live = model.live(database, name).await?;
+        let live = model.live_definition(database, name).await?;
         let mut differences = Difference::between(&model.definition, &live);
         let unknown = unknown(&mut differences);
         let what = format!("container `{name}` of database `{}`", database.name());

@@ -116,7 +116,7 @@ async fn foreign_types(
 ) -> Result<Vec<ForeignType>, Error> {
     let mut found = foreign_types::documents(database, container, model, MAX_FOREIGN_TYPES).await?;
     let untyped = without_type(model.discriminator);
-    found.extend(model.first(database, container, untyped).await?);
+    found.extend(model.first_row(database, container, untyped).await?);
     let found = found.iter();
     Ok(found
         .map(|document| ForeignType::of(document, model, indexes))

@@ -3,7 +3,7 @@
 //!
 //! `probes` has the table of all questions. Each names the files that rely on the answer. The
 //! questions rely on an endpoint only, so they also run on the embedded emulator and on the
-//! in-memory emulator of the Cosmos team, where the suites check that a wrong service fails them.
+//! in-memory emulator of the Cosmos team. There the suites check that a question finds wrong answers.
 
 mod answer;
 mod check;

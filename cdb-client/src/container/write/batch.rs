@@ -7,7 +7,7 @@ use cdb_model::operation::{BatchOperation, OperationIndex};
 use cdb_model::{Batch, Container, ETag, Stored};
 
 use crate::container::handle::ContainerClient;
-use crate::error::{Error, RequestKind, Result, Taken};
+use crate::error::{ConflictCause, Error, RequestKind, Result};
 use crate::protocol::{JSON, OperationResult, Repeat, Request, header};
 
 /// The results of a batch that was executed.
@@ -55,7 +55,7 @@ impl<C: Container> ContainerClient<C> {
             None => matches!(operations.get(failed), Some(BatchOperation::Create { .. })),
             // The batch has freed the id, so only a unique key can be taken.
             Some(BatchOperation::Delete { .. }) => false,
-            Some(_) => return error.taken(Taken::Id),
+            Some(_) => return error.with_conflict_cause(ConflictCause::Id),
         };
         let partition = batch.partition_key();
         self.with_conflict(error, partition, taken, is_create).await

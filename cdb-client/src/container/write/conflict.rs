@@ -11,7 +11,7 @@ use cdb_model::value::ItemId;
 use cdb_model::{Container, PartitionKey};
 
 use crate::container::handle::ContainerClient;
-use crate::error::{Error, ErrorKind, Taken};
+use crate::error::{ConflictCause, Error, ErrorKind};
 
 impl<C: Container> ContainerClient<C> {
     /// Adds to the error of a write what it conflicts with. Reads the id of a document that was to be
@@ -37,7 +37,7 @@ impl<C: Container> ContainerClient<C> {
         let read = self.latest_committed();
         let read = self.in_time(partition, read.read_accepted(partition, id));
         match Box::pin(read).await {
-            Ok(Some(_)) => error.taken(Taken::Id),
+            Ok(Some(_)) => error.with_conflict_cause(ConflictCause::Id),
             Ok(None) => known.named_in(error),
             Err(unread) => error.into_read_failure(unread),
         }

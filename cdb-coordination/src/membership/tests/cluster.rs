@@ -160,7 +160,7 @@ pub(super) fn sees(member: &Membership, names: &[&str]) -> bool {
     let view = member.view();
     let mut names = names.to_vec();
     names.sort_unstable();
-    view.standing() == MemberState::Member && view.members() == names
+    view.state() == MemberState::Member && view.members() == names
 }
 
 /// The slots that at least one of these members serves.

@@ -121,7 +121,7 @@ async fn of_two_processes_with_one_name_the_later_one_is_the_member() {
     let first = cluster.join("twin").await;
     eventually(async || sees(&first, &["twin"])).await;
     let second = cluster.join("twin").await;
-    let took = eventually(async || first.view().standing() == MemberState::Replaced).await;
+    let took = eventually(async || first.view().state() == MemberState::Replaced).await;
     assert!(
         took <= PERIOD * 2 + SLACK,
         "known with the next heartbeat, not after {took:?}"

@@ -67,7 +67,7 @@ async fn a_member_without_the_roster_serves_every_slot_until_it_reaches_it() {
         share,
         "one failed heartbeat changes nothing"
     );
-    eventually(async || members[0].view().standing() == MemberState::Unheard).await;
+    eventually(async || members[0].view().state() == MemberState::Unheard).await;
     assert!(members[0].slots().await.is_all());
     cluster.emulator.clear_faults();
     eventually(async || members.iter().all(|member| sees(member, &["ann", "bob"]))).await;
@@ -86,7 +86,7 @@ async fn a_member_removed_by_mistake_rejoins() {
         .all()
         .await;
     let found = found.expect("the documents are there");
-    assert_eq!(found.len(), 3);
+    assert_eq!(found.len(), 3, "two members and the roster");
     for stored in found {
         let mut batch = Batch::<Members>::new(&*group);
         let key = stored.document.key();
@@ -141,7 +141,7 @@ impl MemberDocument for Ahead {
 }
 
 #[derive(Container)]
-enum ShipAhead {
+enum GroupAhead {
     Member(Ahead),
 }
 
@@ -149,7 +149,7 @@ enum ShipAhead {
 async fn clocks_may_be_ten_seconds_apart() {
     let cluster = Cluster::new().await;
     let punctual = cluster.join("ann").await;
-    let container = cluster.open::<ShipAhead>(Arc::default()).await;
+    let container = cluster.open::<GroupAhead>(Arc::default()).await;
     let config = MembershipConfig {
         heartbeat: PERIOD,
         ..MembershipConfig::named("zoe")
@@ -202,7 +202,7 @@ async fn a_member_with_an_unreadable_document_rejoins_and_does_not_disturb_the_o
     torn.await;
     let container = cluster.container().await;
     eventually(async || {
-        assert_eq!(members[0].view().standing(), MemberState::Member);
+        assert_eq!(members[0].view().state(), MemberState::Member);
         let query = Query::<GroupMember>::across_partitions();
         let whole = container.query(query).all().await.is_ok();
         whole && members.iter().all(|member| sees(member, &names))

@@ -42,7 +42,7 @@ async fn a_member_takes_its_share_when_it_joins_and_returns_it_when_it_leaves() 
 
     members[3].leave().await;
     assert!(members[3].slots().await.is_empty());
-    assert_eq!(members[3].view().standing(), MemberState::Left);
+    assert_eq!(members[3].view().state(), MemberState::Left);
     let took = eventually(async || served(&members[..3]).is_all()).await;
     assert!(
         took <= PERIOD * 3 / 2,
@@ -85,7 +85,7 @@ async fn dropping_the_handle_leaves_the_group() {
 async fn a_process_serves_every_slot_until_it_has_joined() {
     let cluster = Cluster::new().await;
     let member = cluster.join("ann").await;
-    assert_eq!(member.view().standing(), MemberState::Joining);
+    assert_eq!(member.view().state(), MemberState::Joining);
     assert!(member.slots().await.is_all());
     assert_eq!(member.view().share(10), (0..10).collect::<Vec<_>>());
 }

@@ -4,6 +4,13 @@
 //! With the emulator, a test that pauses Tokio's clock runs in simulated time, so that no lease
 //! expires on a slow machine.
 
+#[macro_use]
+#[path = "../../../../tests/support/ok.rs"]
+mod ok;
+#[macro_use]
+#[path = "../../../../tests/support/or_skip.rs"]
+mod or_skip;
+
 mod account_clock;
 mod removal;
 
@@ -12,31 +19,6 @@ use cdb_client::transport::SimulatedTime;
 use cdb_client::{CosmosClient, DatabaseClient, MasterKey};
 use cdb_emulator::Emulator;
 use uuid::Uuid;
-
-/// The value of a call that succeeds.
-macro_rules! ok {
-    ($call:expr) => {
-        match $call.await {
-            Ok(value) => value,
-            Err(error) => panic!("{}: {error:?}", stringify!($call)),
-        }
-    };
-}
-
-/// The value of an option. Ends the test without it, for example on an account, which injects no faults.
-macro_rules! or_skip {
-    ($needed:expr) => {{
-        let Some(needed) = $needed else { return };
-        needed
-    }};
-    ($needed:expr, $reason:literal) => {{
-        let Some(needed) = $needed else {
-            println!("skipped: {}", $reason);
-            return;
-        };
-        needed
-    }};
-}
 
 /// A database for one test.
 pub(crate) struct Backend {

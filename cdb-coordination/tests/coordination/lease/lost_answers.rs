@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_client::ContainerClient;
-use cdb_coordination::store::StoreError;
+use cdb_coordination::repository::RepositoryError;
 use cdb_coordination::{LeaseError, Repository};
 use cdb_emulator::{Effect, Emulator, Fault, OperationKind};
 use cdb_model::{Batch, Document, Patch, Query};
@@ -162,7 +162,10 @@ async fn a_lost_answer_is_ambiguous_when_the_document_cannot_be_read() {
     let orders = Repository::<Shop, Order>::new(&shop);
     lose_answer_and_refuse_reads(emulator, OperationKind::Create);
     let refused = orders.run(second.create()).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Undecided { .. }), "{refused}");
+    assert!(
+        matches!(refused, RepositoryError::Undecided { .. }),
+        "{refused}"
+    );
     emulator.clear_faults();
     assert_eq!(stored(&shop, &second).await, second);
 }

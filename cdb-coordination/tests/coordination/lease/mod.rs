@@ -7,5 +7,5 @@ mod explicit;
 mod guard;
 mod health;
 mod lost_answers;
-mod store;
+mod repository;
 mod take_next;

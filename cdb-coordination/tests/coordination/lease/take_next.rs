@@ -8,7 +8,7 @@ use std::time::Duration;
 use cdb_client::transport::{
     HttpRequest, HttpResponse, SimulatedTime, Transport, TransportError, async_trait,
 };
-use cdb_coordination::store::Criteria;
+use cdb_coordination::repository::Criteria;
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::operation::Lease;
 use cdb_model::query::{CriteriaError, Criterion, Filter, Operator, SortCriterion};

@@ -2,9 +2,8 @@
 //!
 //! The emulator checks form, times, issuer and audience of a token, but not its signature, which
 //! only Entra's keys could verify. The rights are those of the data-plane roles. No role can
-//! create, change or delete a database or container. Sub-statuses: protocol.md 1.2
-//! (azure_data_cosmos_driver `cosmos_status.rs`); actions: learn.microsoft.com, "Data plane
-//! role-based access control".
+//! create, change or delete a database or container. Sub-statuses: azure_data_cosmos_driver
+//! `cosmos_status.rs`; actions: learn.microsoft.com, "Data plane role-based access control".
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

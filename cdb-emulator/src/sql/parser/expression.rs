@@ -287,7 +287,7 @@ impl Parser<'_> {
             return Ok(Expr::Pick(pick, select.into()));
         }
         let known = function::find(name)
-            .map_err(|cause| error::refuse(self.text, location.clone(), "SC2005", &cause))?;
+            .map_err(|cause| error::query_error(self.text, location.clone(), "SC2005", &cause))?;
         let mut arguments = self.items(")")?;
         let (name, least, most) = match known {
             NamedFunction::Scalar(function) => (function.name, function.least, function.most),

@@ -25,8 +25,9 @@ const END_V1: u64 = 1 << 32;
 /// The characters of a string (in UTF-16) and the bytes of its encoding that count in version 1.
 const MOST_V1: usize = 100;
 
-/// Normalizes a component of a partition key, so that `1` and `1.0` are the same partition key.
-pub(crate) fn component(value: &Value) -> Value {
+/// Returns a component of a partition key with its number as the service compares it: `1` and `1.0` are the
+/// same partition key.
+pub(crate) fn normalized(value: &Value) -> Value {
     value.as_f64().map_or_else(|| value.clone(), value::number)
 }
 

@@ -17,12 +17,13 @@ struct Usage {
 }
 
 impl Container {
-    /// Returns `x-ms-resource-quota` and `x-ms-resource-usage`.
+    /// Returns `x-ms-resource-quota` and `x-ms-resource-usage`, which a read of the container can ask for.
     pub(crate) fn quota(
         &self,
         connection: &Connection,
         now: i64,
     ) -> Result<[String; 2], ServiceError> {
+        // Effective partition keys are hexadecimal, so all are below `G`.
         let Usage {
             documents,
             kilobytes,

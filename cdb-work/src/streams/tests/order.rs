@@ -98,7 +98,7 @@ fn a_later_message_waits_for_the_earlier_one_in_any_order_of_arrival() {
     assert!(!streams.is_at_rest(), "no report is stored");
     assert_eq!(streams.learn_done(&key("s"), 3), Progress::News);
     assert!(streams.is_at_rest());
-    assert_eq!(streams.held(Lane::Inbox), 0);
+    assert_eq!(streams.in_memory(Lane::Inbox), 0);
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn a_message_with_an_unwritten_report_is_claimed_again_and_old_claims_are_void()
     assert_eq!(end(&mut streams, 2), None, "the claim is void");
     let again = take_at(&mut streams, at(1000)).unwrap();
     assert_eq!((again.message.sequence, again.epoch), (1, 1));
-    assert_eq!(streams.give_back(claim(&key("s"), 1, 1)), ClaimState::Held);
+    assert_eq!(streams.give_back(claim(&key("s"), 1, 1)), ClaimState::Valid);
     let again = streams.give_back(claim(&key("s"), 1, 1));
     assert_eq!(again, ClaimState::Void, "the claim was returned already");
     assert_eq!(take(&mut streams), Some(1));
@@ -230,7 +230,7 @@ fn messages_that_a_former_owner_may_have_handed_out_count_an_attempt_once() {
         "{first:?}"
     );
     assert_eq!(first.message.attempts, 1);
-    assert_eq!(streams.give_back(claim(&key("s"), 1, 0)), ClaimState::Held);
+    assert_eq!(streams.give_back(claim(&key("s"), 1, 0)), ClaimState::Valid);
     let again = take_at(&mut streams, at(1000)).unwrap();
     assert_eq!(again.message.attempts, 1, "counted once");
     let mut later = message("t", 1);
@@ -265,7 +265,7 @@ fn a_stored_start_is_not_stored_again_after_a_rolled_back_report() {
     let mut streams = taken_over();
     streams.learn(message("s", 1), true);
     take(&mut streams);
-    assert_eq!(streams.started(claim(&key("s"), 1, 0)), ClaimState::Held);
+    assert_eq!(streams.started(claim(&key("s"), 1, 0)), ClaimState::Valid);
     assert_eq!(end(&mut streams, 1), Some(Change::End));
     streams.roll_back(&key("s"));
     let again = take_at(&mut streams, at(1000)).unwrap();
@@ -302,7 +302,7 @@ fn a_claim_times_out_unless_it_is_renewed() {
     let place = claim(&taken.key, 1, taken.epoch);
     let in_five_minutes = Instant::now() + Duration::from_secs(301);
     let renewed = streams.renew(place, in_five_minutes + Duration::from_secs(1));
-    assert_eq!(renewed, ClaimState::Held);
+    assert_eq!(renewed, ClaimState::Valid);
     assert!(streams.timed_out(in_five_minutes).is_empty());
     let later = in_five_minutes + Duration::from_secs(2);
     assert_eq!(streams.timed_out(later), [(key("s"), 1, taken.epoch)]);
@@ -436,12 +436,12 @@ fn only_messages_that_cannot_be_claimed_leave_the_memory() {
     let aside = fail(Verdict::Dead { now: at(9) });
     let late = fail(Verdict::Retry { due_at: at(5000) });
     streams.shed(at(2000), None);
-    assert_eq!(streams.held(Lane::Inbox), 7, "failures are not stored");
+    assert_eq!(streams.in_memory(Lane::Inbox), 7, "failures are not stored");
     for (key, message) in [&aside, &late] {
         streams.stored(key, message);
     }
     streams.shed(at(2000), None);
-    assert_eq!(streams.held(Lane::Inbox), 3, "those of `ready`");
+    assert_eq!(streams.in_memory(Lane::Inbox), 3, "those of `ready`");
     assert_eq!(
         streams.stuck(),
         [aside.0],
@@ -450,7 +450,7 @@ fn only_messages_that_cannot_be_claimed_leave_the_memory() {
     for sequence in 2..=3 {
         streams.learn(message("aside", sequence), false);
     }
-    assert_eq!(streams.held(Lane::Inbox), 3, "they stay out");
+    assert_eq!(streams.in_memory(Lane::Inbox), 3, "they stay out");
     assert_eq!(streams.take_left_out(), None);
     streams.learn(message("aside", 1), false);
     let redriven = streams.take_left_out();

@@ -92,7 +92,7 @@ impl<C: Extends<Durable>> Handler<C> {
         Out: Serialize,
         Fut: Future<Output = Result<Out, ActivityError>>,
     {
-        let activity = self.held(&ctx).await?;
+        let activity = self.locked_activity(&ctx).await?;
         let policy = RetryPolicy::default().with_delays(MIN_EFFECTS_PAUSE, MAX_EFFECTS_PAUSE);
         let (mut runs, jitter) = (0, Jitter::random());
         loop {
@@ -123,7 +123,7 @@ impl<C: Extends<Durable>> Handler<C> {
     ///
     /// # Errors
     /// When this provider has not locked it, or the container is not the provider's.
-    async fn held(&self, ctx: &ActivityContext) -> Result<Activity, String> {
+    async fn locked_activity(&self, ctx: &ActivityContext) -> Result<Activity, String> {
         let name = ctx.activity_name();
         let own = self.services.container();
         let (wanted, found) = ((own.database(), own.name()), &self.container);

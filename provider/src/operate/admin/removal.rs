@@ -229,7 +229,7 @@ impl<'a> Removal<'a> {
         }
         if has_chunks {
             // Before the instance, so that an interrupted deletion can be found and repeated.
-            withdraw::from_targets(self.container, rows).await?;
+            withdraw::large_messages(self.container, rows).await?;
             chunks::delete_all(self.container, self.instance_id).await?;
         }
         Ok(())

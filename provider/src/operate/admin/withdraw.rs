@@ -1,9 +1,10 @@
-//! Withdraws what a deleted instance has not delivered yet: large messages, whose chunks are already in the
-//! partitions of the targets, where no sweep would find them, and the starts of its children.
+//! Withdraws what a deleted instance has not delivered yet: large messages, and the starts of its children.
+//! The chunks of large messages are already in the partitions of their targets, where the deletion of the
+//! instance does not reach them and no sweep would find them.
 //!
-//! A message is delivered under a derived id. Withdrawing creates its trace under that id, so that
-//! it cannot be delivered any more, and deletes its chunks. If a message
-//! with the id still waits, it was delivered, and the chunks belong to the target.
+//! The id of a message is derived from its intent. Withdrawing creates the trace of a consumed message
+//! under that id, so that a delivery conflicts, and deletes the chunks. If a message with the id still
+//! waits, it was delivered, and the chunks belong to the target.
 
 use cdb_client::{ContainerClient, ErrorKind};
 use cdb_model::{Document, Query, Stored};
@@ -16,13 +17,13 @@ use crate::stored::documents::{
 };
 use crate::stored::{found, spill};
 
-/// Withdraws the undelivered messages of a partition's documents. Removes from `rows` the spills
-/// that were deleted. A spill whose commit has just arrived stays in `rows`, and its deletion will
-/// fail.
+/// Withdraws the undelivered large messages of a partition, with their chunks and with those that no commit
+/// refers to. Removes from `rows` the spills that were deleted. A spill whose commit has just arrived
+/// stays in `rows`: its deletion fails then, and the next round reads the documents again.
 ///
 /// # Errors
 /// Fails when the service does not tell whether a message was delivered.
-pub(super) async fn from_targets(
+pub(super) async fn large_messages(
     container: &ContainerClient<Durable>,
     rows: &mut Vec<Row>,
 ) -> Result<()> {
@@ -117,8 +118,8 @@ async fn withdraw(container: &ContainerClient<Durable>, message: OrchestratorIte
     Ok(found.is_none_or(|stored| stored.document.visible_at == NEVER))
 }
 
-/// Deletes the undelivered intents of an instance for those that are deleted with it. Intents with
-/// chunks are withdrawn with its partition.
+/// Deletes the undelivered intents of an instance whose targets are deleted with it: `ids`. Intents with
+/// chunks stay, because [`large_messages`] withdraws them.
 pub(super) async fn drop_intents(
     container: &ContainerClient<Durable>,
     instance: &Incarnation,
@@ -131,7 +132,7 @@ pub(super) async fn drop_intents(
         let intent = &stored.document;
         !intent.has_chunks() && ids.contains(&intent.target_instance_id)
     });
-    // Those of a later instance start its children.
+    // A later instance with the same id needs its intents, which start its children.
     if found.is_empty() || !found::is_there(container, instance).await? {
         return Ok(());
     }

@@ -2,15 +2,15 @@
 //!
 //! The document of a paused instance says so, and every turn depends on that document: one that had
 //! begun before the pause finds another version and is not committed. What is due during the pause is
-//! held back: activities by the pause, messages by the runtime that finds them. An activity that runs
-//! goes on, and is held back when it would have to run again.
+//! withheld: activities by the pause, messages by the runtime that finds them. An activity that runs
+//! goes on, and is withheld when it would have to run again.
 //!
 //! A pause stores itself first, and a resumption removes it last, both under the lock of the
 //! instance. So an interrupted change leaves a paused instance, and can be repeated. Every batch is
 //! conditional on the instance, so an operator who stood still changes nothing after another one, and
 //! nothing of a later instance with the same id.
 
-mod held;
+mod withheld;
 
 use std::collections::HashSet;
 
@@ -19,8 +19,9 @@ use cdb_model::{Patch, Query, Stored, Timestamp};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 
-use held::{
-    DueAgain, Held, activities, has_held_back, has_reserved, hold, is_awaited, messages, write_all,
+use withheld::{
+    DueAgain, DueChange, activities, has_reserved, has_undelivered_activities, has_withheld,
+    messages, pause_patch, write_all,
 };
 
 use crate::delivery;
@@ -90,7 +91,7 @@ pub(crate) async fn pause(
     Ok(paused)
 }
 
-/// Resumes instances. Returns those that were paused, or had something held back.
+/// Resumes instances. Returns those that were paused, or had something withheld.
 pub(crate) async fn resume(
     services: &Services,
     root: &str,
@@ -248,14 +249,14 @@ async fn pause_one(
         return Ok(None);
     };
     // A pause that stands still after this check stores nothing once the instance is deleted.
-    let is_awaited = if instance.has_begun() {
+    let is_expected = if instance.has_begun() {
         Ok(true)
     } else {
-        is_awaited_by(services, &turn, instance, parent).await
+        is_expected_by(services, &turn, instance, parent).await
     };
-    if !matches!(is_awaited, Ok(true)) {
+    if !matches!(is_expected, Ok(true)) {
         turn.discard(services).await;
-        return is_awaited.map(|_| None);
+        return is_expected.map(|_| None);
     }
     let paused = store_pause(services, &mut turn, instance.parent.clone(), by).await;
     turn.release(services).await;
@@ -264,7 +265,7 @@ async fn pause_one(
 
 /// Returns whether a locked instance that had not begun has begun since, or is still to start, for this
 /// parent.
-async fn is_awaited_by(
+async fn is_expected_by(
     services: &Services,
     turn: &ExclusiveTurn,
     instance: &Incarnation,
@@ -314,45 +315,46 @@ async fn store_pause(
     let id = &*instance.instance_id;
     services.instances().note_pause(id);
     // Again for one that is paused: an earlier pause may have been interrupted.
-    let is_locked = hold_all(services, turn).await?;
+    let is_locked = withhold_all(services, turn).await?;
     let latest = services.container().latest_committed();
     let may_begin = is_locked || has_reserved(services, &latest, id).await?;
     Ok(Paused { is_new, may_begin })
 }
 
-/// Holds back the activities of an instance, until a read finds no more of them. Returns whether
-/// workers have locked some, which are held back when they would have to run again.
-async fn hold_all(services: &Services, turn: &mut ExclusiveTurn) -> Result<bool> {
+/// Withholds the activities of an instance, until a read finds no more of them. Returns whether
+/// workers have locked some, which are withheld when they would have to run again.
+async fn withhold_all(services: &Services, turn: &mut ExclusiveTurn) -> Result<bool> {
     let id = turn.0.instance.document.instance_id.clone();
     let latest = services.container().latest_committed();
     for _ in 0..OPERATOR_ATTEMPTS {
         let found = turn.while_doing(services, async {
             let activities = activities(services, &latest, &id).await?;
-            Ok((activities, is_awaited(services, &latest, &id).await?))
+            let comes_more = has_undelivered_activities(services, &latest, &id).await?;
+            Ok((activities, comes_more))
         });
-        let (activities, is_awaited) = found.await?;
+        let (activities, comes_more) = found.await?;
         let now = services.store.now();
         let is_locked = |item: &WorkerItem| item.locked_until.is_some_and(|until| until > now);
         let may_begin = activities.iter().any(|item| is_locked(&item.document));
         let mut changes = Vec::new();
         for item in activities {
-            if let Some(patch) = hold(&item.document, now) {
-                changes.push(Held::Activity(item, patch));
+            if let Some(patch) = pause_patch(&item.document, now) {
+                changes.push(DueChange::Activity(item, patch));
             }
         }
-        if changes.is_empty() && !is_awaited {
+        if changes.is_empty() && !comes_more {
             return Ok(may_begin);
         }
         if changes.is_empty() {
             tokio::time::sleep(RETRY_PAUSE).await;
         }
         // The newest first: workers take the oldest.
-        write_all(services, turn, changes, Held::enqueued_at).await?;
+        write_all(services, turn, changes, DueChange::enqueued_at).await?;
     }
     Err(keeps_changing(&id))
 }
 
-/// Resumes an instance. Returns whether it was paused, or something was held back.
+/// Resumes an instance. Returns whether it was paused, or something was withheld.
 async fn resume_one(services: &Services, instance: &Incarnation) -> Result<bool> {
     let id = &*instance.instance_id;
     let found = read(services, id).await?;
@@ -361,7 +363,7 @@ async fn resume_one(services: &Services, instance: &Incarnation) -> Result<bool>
     };
     let current = &found.stored.document;
     // A runtime of a version without pauses may have replaced the instance without its pause.
-    if current.paused.is_none() && !has_held_back(services, id).await? {
+    if current.paused.is_none() && !has_withheld(services, id).await? {
         return Ok(false);
     }
     let locked = exclusively(services, &found.incarnation, current.current_execution_id).await?;
@@ -374,7 +376,7 @@ async fn resume_one(services: &Services, instance: &Incarnation) -> Result<bool>
     resumed.map(|()| true)
 }
 
-/// Releases what is held back, and then the instance on the version on which nothing was left.
+/// Releases what is withheld, and then the instance on the version on which nothing was left.
 async fn release_all(services: &Services, turn: &mut ExclusiveTurn) -> Result<()> {
     let id = turn.0.instance.document.instance_id.clone();
     let latest = services.container().latest_committed();
@@ -388,12 +390,13 @@ async fn release_all(services: &Services, turn: &mut ExclusiveTurn) -> Result<()
         let (messages, due): (Vec<_>, Vec<_>) = messages
             .into_iter()
             .partition(|message| message.document.visible_at == PAUSED);
-        let mut changes: Vec<Held> = activities
+        let mut changes: Vec<DueChange> = activities
             .into_iter()
             .filter(|item| item.document.paused.is_some() || item.document.visible_at == PAUSED)
-            .map(|item| Held::Activity(item, Patch::new().set(WorkerItem::PAUSED, None)))
+            .map(|item| DueChange::Activity(item, Patch::new().set(WorkerItem::PAUSED, None)))
             .collect();
-        let message = |item| Held::Message(item, Patch::new().set(OrchestratorItem::PAUSED, None));
+        let message =
+            |item| DueChange::Message(item, Patch::new().set(OrchestratorItem::PAUSED, None));
         changes.extend(messages.into_iter().map(message));
         if changes.is_empty() {
             let mut after = turn.0.instance.document.clone();
@@ -406,10 +409,10 @@ async fn release_all(services: &Services, turn: &mut ExclusiveTurn) -> Result<()
         // An interrupted resumption has released the newest ones, which are due after the others.
         let due = due.iter().map(|message| message.document.due_at() - MOMENT);
         let before = due.fold(resumed_at, Timestamp::min);
-        let again = DueAgain::new(before, changes.iter().map(Held::due_at));
-        let changes = changes.into_iter().map(|held| held.released(&again));
-        // The newest first: what is held back again after an interruption keeps its order.
-        write_all(services, turn, changes.collect(), Held::due_at).await?;
+        let again = DueAgain::new(before, changes.iter().map(DueChange::due_at));
+        let changes = changes.into_iter().map(|change| change.released(&again));
+        // The newest first: what is withheld again after an interruption keeps its order.
+        write_all(services, turn, changes.collect(), DueChange::due_at).await?;
     }
     Err(keeps_changing(&id))
 }

@@ -1,7 +1,8 @@
 //! The key-value store as an execution found it.
 //!
-//! The end of an execution merges its changes into the store, and replay repeats them, so a new
-//! course needs the values from before. The histories of earlier executions have them.
+//! The end of an execution merges its changes into the store, and replay repeats them, so the
+//! execution that continues a part of its history needs the values from before. The histories of
+//! earlier executions have them.
 
 use std::collections::BTreeSet;
 

@@ -53,8 +53,8 @@ pub(crate) async fn unlock_until(
     Ok(stored)
 }
 
-/// Returns the patch that holds back an activity of a paused instance, which is free.
-pub(crate) fn held_back(free: &WorkerItem) -> Patch<WorkerItem> {
+/// Returns the patch that withholds an activity of a paused instance, which is free.
+pub(crate) fn withhold_patch(free: &WorkerItem) -> Patch<WorkerItem> {
     let due_at = free.paused.unwrap_or(free.visible_at);
     Patch::<WorkerItem>::new()
         .set(WorkerItem::PAUSED, Some(due_at))

@@ -17,7 +17,7 @@ pub(crate) struct WorkLock {
     pub(crate) request: FetchRequest<WorkerCapability>,
     pub(crate) effects: EffectsState,
     /// Whether the last renewal failed, although the lock is not lost.
-    pub(crate) unanswered: bool,
+    pub(crate) renewal_failed: bool,
     /// Cancelled when the acknowledgement that is under way has ended. It does not lock the activity all the time.
     pub(crate) acknowledging: Option<CancellationToken>,
     /// Acknowledged, abandoned or lost. A second call with the same token waits for the first one
@@ -45,7 +45,7 @@ impl WorkLock {
             item,
             request,
             effects: EffectsState::None,
-            unanswered: false,
+            renewal_failed: false,
             acknowledging: None,
             ended: false,
         }

@@ -7,7 +7,7 @@ use cdb_model::{ETag, Timestamp};
 
 use super::cache::CachedInstance;
 use super::message::Message;
-use crate::timing::{HELD_BACKOFF, MAX_HELD_BACKOFF};
+use crate::timing::{LOCKED_BACKOFF, MAX_LOCKED_BACKOFF};
 
 /// The known state that a dispatcher uses to try an instance.
 #[derive(Debug)]
@@ -51,17 +51,17 @@ pub(crate) enum Presence {
     Unknown,
     /// The instance exists, although a start message for it was seen.
     Exists,
-    /// The instance exists, and another runtime held it when it was read last. This process waits
-    /// for a backoff before it reads it again.
-    Held { backoff: Duration },
+    /// The instance exists, and another runtime had locked it when it was read last. This process
+    /// waits for a backoff before it reads it again.
+    Locked { backoff: Duration },
 }
 
 impl Presence {
-    /// Returns the backoff before a held instance is read again. It doubles each time.
+    /// Returns the backoff before a locked instance is read again. It doubles each time.
     pub(crate) fn next_backoff(self) -> Duration {
         match self {
-            Self::Held { backoff } => (backoff * 2).min(MAX_HELD_BACKOFF),
-            Self::Unknown | Self::Exists => HELD_BACKOFF,
+            Self::Locked { backoff } => (backoff * 2).min(MAX_LOCKED_BACKOFF),
+            Self::Unknown | Self::Exists => LOCKED_BACKOFF,
         }
     }
 }

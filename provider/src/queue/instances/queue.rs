@@ -44,7 +44,7 @@ pub(crate) struct InstanceQueue {
     /// The instances that were paused when this process read them last.
     paused: Mutex<HashSet<String>>,
     /// The end of the last pause of an instance that leaves due messages in the store.
-    held_until: Mutex<Option<std::time::Instant>>,
+    leaves_until: Mutex<Option<std::time::Instant>>,
     reservations: Reservations,
 }
 
@@ -64,7 +64,7 @@ impl InstanceQueue {
             store,
             is_ordered: AtomicBool::new(false),
             paused: Mutex::default(),
-            held_until: Mutex::default(),
+            leaves_until: Mutex::default(),
             reservations: Reservations::default(),
         }
     }
@@ -184,7 +184,7 @@ impl InstanceQueue {
             let mut readiness = Readiness::NotNow;
             queue.learn_from_poll(poll, &instance_id, |known| {
                 let has_room = !known.has_no_room(message.queue());
-                if !is_busy && !known.is_held() && has_room {
+                if !is_busy && !known.is_locked_elsewhere() && has_room {
                     readiness = known.classify(visible_at, kind, is_backed_off);
                 }
                 if readiness != Readiness::Backoff {
@@ -350,7 +350,7 @@ impl InstanceQueue {
         let pause = self.read(instance_id, |known| Some(known.next_backoff()));
         self.queue.with(|queue, now| {
             let until = now + pause.unwrap_or(MIN_UNFIT_BACKOFF);
-            let mut last = self.held_until.lock();
+            let mut last = self.leaves_until.lock();
             *last = Some(last.map_or(until, |last| last.max(until)));
             drop(last);
             queue.finish_unable(&turn.token, until, now, |known| {
@@ -372,7 +372,7 @@ impl InstanceQueue {
     ) {
         guard.release(|known| {
             known.mark_full(attempt, queues, left);
-            let mut last = self.held_until.lock();
+            let mut last = self.leaves_until.lock();
             *last = (*last).max(Instances::due(known));
         });
     }
@@ -389,21 +389,21 @@ impl InstanceQueue {
 
     /// Returns whether instances may leave due messages in the store: their executions have no room
     /// for them, or the code of this process cannot execute them.
-    pub(crate) fn holds_some(&self) -> bool {
-        let until = *self.held_until.lock();
+    pub(crate) fn leaves_some(&self) -> bool {
+        let until = *self.leaves_until.lock();
         until.is_some_and(|until| until > Instant::now().into_std())
     }
 
     /// Returns whether an instance leaves a due message in the store for now. A poll for the message
     /// would find nothing to do.
-    pub(crate) fn holds_back(&self, message: &Message) -> bool {
+    pub(crate) fn leaves_stored(&self, message: &Message) -> bool {
         let document = &message.stored.document;
         self.queue.with(|queue, now| {
             let is_backed_off = queue.is_backed_off(&document.instance_id, now);
             let known = queue.known(&document.instance_id);
             known.is_some_and(|known| {
                 known.has_no_room(message.queue())
-                    || known.holds_back(document.visible_at, message.kind(), is_backed_off)
+                    || known.leaves_stored(document.visible_at, message.kind(), is_backed_off)
             })
         })
     }

@@ -116,26 +116,26 @@ impl<'a> Room<'a> {
 pub(super) struct Full {
     /// The queues of these events. An event of another queue may be awaited.
     queues: BTreeSet<String>,
-    pause: Duration,
-    /// When the instance is read again: another runtime may have made room.
+    backoff: Duration,
+    /// The end of the backoff. The instance is read again then: another runtime may have made room.
     pub(super) until: Instant,
 }
 
 impl Full {
-    /// Notes the queues of the events that are left. The pause doubles when it ends and the execution is
+    /// Notes the queues of the events that are left. The backoff doubles when it ends and the execution is
     /// still full.
     pub(super) fn after(last: Option<Self>, queues: BTreeSet<String>, now: Instant) -> Self {
-        let (pause, until) = match last {
-            Some(last) if last.until > now => (last.pause, last.until),
+        let (backoff, until) = match last {
+            Some(last) if last.until > now => (last.backoff, last.until),
             Some(last) => {
-                let pause = (last.pause * 2).min(MAX_UNFIT_BACKOFF);
-                (pause, now + pause)
+                let backoff = (last.backoff * 2).min(MAX_UNFIT_BACKOFF);
+                (backoff, now + backoff)
             }
             None => (MIN_UNFIT_BACKOFF, now + MIN_UNFIT_BACKOFF),
         };
         Self {
             queues,
-            pause,
+            backoff,
             until,
         }
     }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pause_of_a_full_execution_doubles_only_when_it_has_ended() {
+    fn the_backoff_of_a_full_execution_doubles_only_when_it_has_ended() {
         let now = Instant::now();
         let after = |last, now| Full::after(last, BTreeSet::new(), now);
         let first = after(None, now).until;

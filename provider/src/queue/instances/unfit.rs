@@ -48,7 +48,7 @@ impl Unfit {
     }
 
     /// Returns whether the instance waits for other code, and a polled message does not end the backoff.
-    pub(super) fn holds_back(self, visible_at: Timestamp, kind: MessageKind) -> bool {
+    pub(super) fn leaves_stored(self, visible_at: Timestamp, kind: MessageKind) -> bool {
         self.for_other_code
             && match kind {
                 MessageKind::Event | MessageKind::Other => true,

@@ -43,7 +43,7 @@ pub(crate) struct Claim<K> {
 
 /// An item that the runtime is processing.
 #[derive(Debug)]
-pub(super) struct Held<W: Work> {
+pub(super) struct FetchedItem<W: Work> {
     pub(super) claim: Claim<W::Key>,
     pub(super) running: Shared<W>,
     pub(super) caller: Caller,

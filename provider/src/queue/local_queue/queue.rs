@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use tokio::sync::Notify;
 
-use super::claim::Held;
+use super::claim::FetchedItem;
 use super::dispatcher::Dispatchers;
 use super::limiter::Limiter;
 use super::pace::Pace;
@@ -32,7 +32,7 @@ pub(crate) struct Limits {
 pub(crate) struct Queue<W: Work> {
     pub(super) slots: HashMap<W::Key, Slot<W>>,
     /// The items that the runtime is processing, by lock token.
-    pub(super) held: HashMap<String, Held<W>>,
+    pub(super) fetched: HashMap<String, FetchedItem<W>>,
     pub(super) ready: Order<Rank, W::Key>,
     pub(super) timers: Order<Instant, W::Key>,
     /// Waiting and ready slots with pending messages, which can be evicted, by the time when they
@@ -65,7 +65,7 @@ impl<W: Work> Queue<W> {
     pub(crate) fn new(pace: Pace, limits: Limits, limiter: Limiter<W::Key>) -> Self {
         Self {
             slots: HashMap::new(),
-            held: HashMap::new(),
+            fetched: HashMap::new(),
             ready: BTreeMap::new(),
             timers: BTreeMap::new(),
             holding: BTreeMap::new(),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::claim::{Caller, Claim, Held, Shared, UnusedPrelock, Won};
+use super::claim::{Caller, Claim, FetchedItem, Shared, UnusedPrelock, Won};
 use super::limiter::Priority;
 use super::queue::Queue;
 use super::slot::{Behind, Class, Phase, Rank, Slot, Work};
@@ -204,70 +204,83 @@ impl<W: Work> Queue<W> {
         };
         self.change(claim, phase, now, learn);
         self.dispatchers.working += usize::from(caller.is_runtime());
-        let held = Held {
+        let fetched = FetchedItem {
             claim: claim.clone(),
             running: Arc::new(won.lock.into()),
             caller,
             since: now,
             is_detached: false,
         };
-        self.held.insert(token, held);
+        self.fetched.insert(token, fetched);
         None
     }
 
     /// Returns the item that the runtime is processing under this token; `None` without one.
     pub(crate) fn running(&self, token: &str) -> Option<Shared<W>> {
-        let held = self.held.get(token).filter(|held| !held.is_detached);
-        held.map(|held| held.running.clone())
+        let fetched = self
+            .fetched
+            .get(token)
+            .filter(|fetched| !fetched.is_detached);
+        fetched.map(|fetched| fetched.running.clone())
     }
 
     /// Returns the item that the runtime is processing under this token, and who fetched it.
     pub(crate) fn fetched(&self, token: &str) -> Option<(W::Key, Caller)> {
-        let held = self.held.get(token)?;
-        Some((held.claim.key.clone(), held.caller))
+        let fetched = self.fetched.get(token)?;
+        Some((fetched.claim.key.clone(), fetched.caller))
     }
 
     /// Returns for how long the runtime has been processing the item under this token.
     pub(crate) fn time_of(&self, token: &str, now: Instant) -> Option<Duration> {
-        let held = self.held.get(token)?;
-        Some(now.saturating_duration_since(held.since))
+        let fetched = self.fetched.get(token)?;
+        Some(now.saturating_duration_since(fetched.since))
     }
 
     /// Notes that the end of an item is stored without its dispatcher, which is free. The runtime does
     /// not process the item any more.
     pub(crate) fn detach(&mut self, token: &str, now: Instant) {
-        let Some(held) = self.held.get_mut(token).filter(|held| !held.is_detached) else {
+        let Some(fetched) = self
+            .fetched
+            .get_mut(token)
+            .filter(|fetched| !fetched.is_detached)
+        else {
             return;
         };
-        held.is_detached = true;
-        let claim = held.claim.clone();
-        self.dispatchers.working -= usize::from(held.caller.is_runtime());
+        fetched.is_detached = true;
+        let claim = fetched.claim.clone();
+        self.dispatchers.working -= usize::from(fetched.caller.is_runtime());
         self.dispatchers.behind.remove(&claim.key);
         self.wake(now);
     }
 
     /// Returns the number of items whose end is stored without a dispatcher.
     pub(crate) fn detached(&self) -> usize {
-        self.held.values().filter(|held| held.is_detached).count()
+        self.fetched
+            .values()
+            .filter(|fetched| fetched.is_detached)
+            .count()
     }
 
     /// Returns an item that the runtime is processing; `None` when it does not process this item.
     pub(crate) fn running_at(&self, key: &W::Key) -> Option<Shared<W>> {
         match &self.slots.get(key)?.phase {
-            Phase::Running { token, .. } => self.held.get(token).map(|held| held.running.clone()),
+            Phase::Running { token, .. } => self
+                .fetched
+                .get(token)
+                .map(|fetched| fetched.running.clone()),
             _ => None,
         }
     }
 
     /// Returns all items that the runtime is processing.
     pub(crate) fn all_running(&self) -> Vec<Shared<W>> {
-        let held = self.held.values();
-        held.map(|held| held.running.clone()).collect()
+        let fetched = self.fetched.values();
+        fetched.map(|fetched| fetched.running.clone()).collect()
     }
 
     /// Extends the lock of this token until `until`; never shortens it.
     pub(crate) fn extend(&mut self, token: &str, until: Instant, now: Instant) {
-        let Some(claim) = self.held.get(token).map(|held| held.claim.clone()) else {
+        let Some(claim) = self.fetched.get(token).map(|fetched| fetched.claim.clone()) else {
             return;
         };
         if let Some(slot) = self.slots.get_mut(&claim.key)
@@ -300,18 +313,18 @@ impl<W: Work> Queue<W> {
 
     /// Removes a running item. Its slot is then in the phase of an attempt.
     pub(super) fn end(&mut self, token: &str, now: Instant) -> Option<Claim<W::Key>> {
-        let held = self.held.remove(token)?;
-        if let Some(slot) = self.slots.get_mut(&held.claim.key)
+        let fetched = self.fetched.remove(token)?;
+        if let Some(slot) = self.slots.get_mut(&fetched.claim.key)
             && matches!(slot.phase, Phase::Running { .. })
         {
             slot.phase = Phase::Trying;
         }
-        if !held.is_detached {
-            self.dispatchers.working -= usize::from(held.caller.is_runtime());
-            let time = now.saturating_duration_since(held.since);
+        if !fetched.is_detached {
+            self.dispatchers.working -= usize::from(fetched.caller.is_runtime());
+            let time = now.saturating_duration_since(fetched.since);
             self.dispatchers.average.add(time);
         }
-        Some(held.claim)
+        Some(fetched.claim)
     }
 
     /// Takes the prelocks that no dispatcher has used since `before`. Each must end with

@@ -128,7 +128,7 @@ impl ProbeState {
 /// an instance that waits for other code.
 async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> Result<DueItems> {
     let sent_at = Instant::now();
-    let most = if services.instances().holds_some() {
+    let most = if services.instances().leaves_some() {
         MAX_FOUND
     } else {
         1
@@ -144,8 +144,8 @@ async fn probe_single(services: &Services, share: &Share, nothing: DueItems) -> 
         .into_iter()
         .map(|row| classify(services, row))
         .collect();
-    let is_held_back = |class: &Class| matches!(class, Class::HeldBack);
-    Ok(if is_all && classes.iter().all(is_held_back) {
+    let is_left = |class: &Class| matches!(class, Class::Left);
+    Ok(if is_all && classes.iter().all(is_left) {
         nothing
     } else {
         nothing.all(&Due::Anywhere)
@@ -182,7 +182,7 @@ async fn probe_each(
             match classify(services, row) {
                 Class::Found(found) => due.add(&found, share, range.clone()),
                 Class::Unknown => due.add_all(&range),
-                Class::HeldBack => {}
+                Class::Left => {}
             }
         }
         if has_more {
@@ -212,7 +212,7 @@ fn query(services: &Services, part: &Part<'_>, asked: &DueItems) -> Query<Durabl
 enum Class {
     Found(Found),
     /// A message for an instance that waits for other code. A poll would not use it.
-    HeldBack,
+    Left,
     Unknown,
 }
 
@@ -225,8 +225,8 @@ fn classify(services: &Services, row: Result<Stored<Durable>, Unreadable>) -> Cl
     let (queue, slot, is_overdue) = match document {
         Some(Durable::OrchestratorItem(item)) => {
             let (slot, visible_at) = (item.dispatch_slot, item.visible_at);
-            if is_held_back(services, row.map(|()| item)) {
-                return Class::HeldBack;
+            if is_left(services, row.map(|()| item)) {
+                return Class::Left;
             }
             (PolledQueue::Orchestrations, slot, visible_at <= overdue)
         }
@@ -253,7 +253,7 @@ fn classify(services: &Services, row: Result<Stored<Durable>, Unreadable>) -> Cl
     })
 }
 
-fn is_held_back(services: &Services, item: Stored<OrchestratorItem>) -> bool {
+fn is_left(services: &Services, item: Stored<OrchestratorItem>) -> bool {
     let instances = services.instances();
-    instances.holds_some() && instances.holds_back(&Message::read(item, Instant::now()))
+    instances.leaves_some() && instances.leaves_stored(&Message::read(item, Instant::now()))
 }

@@ -1,9 +1,10 @@
-//! Sessions: the binding of activities to a worker.
+//! Sessions: all activities of a session run on the worker that owns it.
 
 use cdb_model::{Document, Timestamp};
 use serde::{Deserialize, Serialize};
 
-/// The binding of a session to a worker. A session belongs to one instance.
+/// The claim of a worker to a session: no other worker gets its activities before the lock ends. A session
+/// belongs to one instance.
 ///
 /// ```
 /// use cdb_provider::documents::Session;

@@ -9,7 +9,7 @@ use crate::timing::REMEMBERED;
 /// four-digit year.
 pub const NEVER: Timestamp = Timestamp::from_millis(253_402_300_799_999);
 
-/// The due time of what a paused instance holds back: before [`NEVER`], so that it differs from a
+/// The due time of what is withheld from a paused instance: before [`NEVER`], so that it differs from a
 /// trace.
 pub const PAUSED: Timestamp = Timestamp::from_millis(253_402_300_799_998);
 

@@ -18,7 +18,7 @@
 //! less the time of faults that delay the item. Streams keep their order. Limits are never exceeded, and 85
 //! % of them (half, with fewer permits than nodes) are used while anything waits and no fault explains
 //! less. Counters and balances add up. Commands of operators end, and succeed when repeated. Every minute,
-//! over the whole store: what is held back has a paused instance, locks end, intents have a target and a
+//! over the whole store: what is withheld has a paused instance, locks end, intents have a target and a
 //! deadline. In the end no document is left, and no task of a killed node.
 
 mod args;

@@ -193,14 +193,14 @@ impl KnownInstance {
         self.full = None;
     }
 
-    /// Returns whether another runtime held the instance when it was read last.
-    pub(crate) fn is_held(&self) -> bool {
-        matches!(self.presence, Presence::Held { .. })
+    /// Returns whether another runtime had locked the instance when it was read last.
+    pub(crate) fn is_locked_elsewhere(&self) -> bool {
+        matches!(self.presence, Presence::Locked { .. })
     }
 
-    /// Notes that no other runtime is known to hold the instance.
+    /// Notes that no other runtime is known to have locked the instance.
     pub(crate) fn forget_holder(&mut self) {
-        if self.is_held() {
+        if self.is_locked_elsewhere() {
             self.presence = Presence::Exists;
         }
     }
@@ -282,22 +282,22 @@ impl KnownInstance {
         self.unfit.is_some_and(|unfit| unfit.waits_for(kind))
     }
 
-    /// Returns whether the instance cannot take a polled message now, because the code of this process
-    /// waits for the end of a backoff.
-    pub(crate) fn holds_back(
+    /// Returns whether the instance leaves a polled message in the store for now, because it waits for
+    /// other code until the end of a backoff.
+    pub(crate) fn leaves_stored(
         &self,
         visible_at: Timestamp,
         kind: MessageKind,
         is_backed_off: bool,
     ) -> bool {
         let unfit = self.unfit.filter(|_| is_backed_off);
-        unfit.is_some_and(|unfit| unfit.holds_back(visible_at, kind))
+        unfit.is_some_and(|unfit| unfit.leaves_stored(visible_at, kind))
     }
 
     /// Returns the orchestration of an instance that can take a completion next: it is cached, or its turn
     /// is running here.
     pub(crate) fn takes_completions(&self) -> Option<&str> {
-        if self.is_unfit() || self.is_held() || self.full.is_some() {
+        if self.is_unfit() || self.is_locked_elsewhere() || self.full.is_some() {
             return None;
         }
         match &self.cached {
@@ -403,21 +403,21 @@ mod tests {
         let mut known = KnownInstance::default();
         known.mark_for_other_code(NOW);
         let later = NOW + Duration::from_millis(1);
-        for (at, kind, is_held_back) in [
+        for (at, kind, is_left) in [
             (later, Other, true),
             (NOW, Start, true),
             (later, Start, false),
             (NOW, Cancellation, false),
         ] {
-            assert_eq!(known.holds_back(at, kind, true), is_held_back, "{kind:?}");
+            assert_eq!(known.leaves_stored(at, kind, true), is_left, "{kind:?}");
         }
         assert_eq!(known.classify(later, Other, true), Readiness::Backoff);
         assert_eq!(known.classify(NOW, Start, true), Readiness::Backoff);
         assert_eq!(known.classify(later, Start, true), Readiness::Ready);
         assert_eq!(known.classify(NOW, Cancellation, true), Readiness::Ready);
         assert_eq!(known.classify(NOW, Cancellation, true), Readiness::Backoff);
-        assert!(known.holds_back(NOW, Cancellation, true));
-        assert!(!known.holds_back(NOW, Cancellation, false));
+        assert!(known.leaves_stored(NOW, Cancellation, true));
+        assert!(!known.leaves_stored(NOW, Cancellation, false));
         assert_eq!(known.classify(later, Other, false), Readiness::Ready);
     }
 

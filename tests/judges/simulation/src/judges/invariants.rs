@@ -85,11 +85,11 @@ async fn look(store: &ContainerClient<Durable>) -> Result<Vec<String>, Error> {
             Durable::OutboxIntent(intent) if intent.created_at > now + WRONG => "has no deadline",
             Durable::OutboxIntent(intent) if !has_target(intent) => "has no target",
             Durable::OutboxIntent(_) => continue,
-            held if is_held_back(held) => {
+            item if is_withheld(item) => {
                 if !is_left(store, &instance, &found).await? {
                     continue;
                 }
-                "is held back, and its instance is not paused"
+                "is withheld, and its instance is not paused"
             }
             _ => "has a lock without an end",
         };
@@ -102,7 +102,7 @@ fn has_target(intent: &OutboxIntent) -> bool {
     !intent.target_instance_id.is_empty() || intent.more.is_some() || !intent.items.is_empty()
 }
 
-fn is_held_back(document: &Durable) -> bool {
+fn is_withheld(document: &Durable) -> bool {
     match document {
         Durable::OrchestratorItem(message) => message.visible_at == PAUSED,
         Durable::WorkerItem(activity) => activity.visible_at == PAUSED,
@@ -110,7 +110,7 @@ fn is_held_back(document: &Durable) -> bool {
     }
 }
 
-/// Returns whether the instance of an item that is held back is not paused, while the item stays as
+/// Returns whether the instance of an item that is withheld is not paused, while the item stays as
 /// it was found.
 async fn is_left(
     store: &ContainerClient<Durable>,

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use cdb_client::{ContainerClient, CosmosClient};
 use cdb_coordination::Repository;
-use cdb_coordination::store::StoreError;
+use cdb_coordination::repository::RepositoryError;
 use cdb_model::{Container, Document};
 use serde::{Deserialize, Serialize};
 
@@ -209,9 +209,11 @@ async fn claim(store: &Repository<Documents, Claim>, calls: &Calls, round: u64) 
         place: format!("claim-{round}"),
         replaced: 0,
     };
-    let refused = |error: &StoreError| match error {
-        StoreError::Exists { .. } | StoreError::Changed { .. } | StoreError::Gone { .. } => true,
-        StoreError::Client(error) => !error.is_ambiguous(),
+    let refused = |error: &RepositoryError| match error {
+        RepositoryError::Exists { .. }
+        | RepositoryError::Changed { .. }
+        | RepositoryError::Gone { .. } => true,
+        RepositoryError::Client(error) => !error.is_ambiguous(),
         _ => false,
     };
     let create = async { store.run(claim.create()).await.map(drop) };

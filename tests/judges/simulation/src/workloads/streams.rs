@@ -347,7 +347,7 @@ fn handled(message: &WorkMessage) -> Handled {
 
 fn config() -> WorkConfig {
     let mut config = WorkConfig::default();
-    config.most_held = MOST_HELD;
+    config.most_in_memory = MOST_HELD;
     config.partitions = Partitions::new(VIRTUAL_PARTITIONS).expect("1 to 256");
     // Idle nodes search less often than by default, which shortens long simulations.
     config.longest_pause = Duration::from_secs(10);

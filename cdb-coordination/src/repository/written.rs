@@ -12,15 +12,15 @@ use cdb_model::document::{
 use cdb_model::operation::OperationError;
 use cdb_model::{Container, Document, ETag, Patch, Stored, Timestamp};
 
-use super::error::StoreError;
+use super::error::RepositoryError;
 use crate::lease::{Fenced, FencedWrite, Found, execute_fenced};
 
 /// An operation that a [`Repository`](crate::Repository) executes.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not an operation of this store",
-    note = "a store takes `document.create()`, `document.upsert()`, `stored.replace()`, `key.patch()` and `key.delete()` of its document type"
+    message = "`{Self}` is not an operation of this repository",
+    note = "a repository takes `document.create()`, `document.upsert()`, `stored.replace()`, `key.patch()` and `key.delete()` of its document type"
 )]
-pub trait StoreOperation<D> {
+pub trait RepositoryOperation<D> {
     /// What its execution returns.
     type Answer;
 
@@ -31,7 +31,7 @@ pub trait StoreOperation<D> {
     fn answer(completed: Completed<D>) -> Option<Self::Answer>;
 }
 
-/// Cannot be named outside this crate, so that no other crate implements [`StoreOperation`].
+/// Cannot be named outside this crate, so that no other crate implements [`RepositoryOperation`].
 #[derive(Debug)]
 pub enum Change<D> {
     Create(Create<D>),
@@ -54,7 +54,7 @@ pub struct Completed<D> {
 
 macro_rules! whole_documents {
     ($($operation:ident)*) => {$(
-        impl<D: Document> StoreOperation<D> for $operation<D> {
+        impl<D: Document> RepositoryOperation<D> for $operation<D> {
             type Answer = Stored<D>;
 
             fn into_change(self) -> Change<D> {
@@ -75,7 +75,7 @@ macro_rules! whole_documents {
 
 whole_documents!(Create Upsert Replace);
 
-impl<D: Document, P: KnownPartition> StoreOperation<D> for Patch<D, DocumentAddress<D, P>> {
+impl<D: Document, P: KnownPartition> RepositoryOperation<D> for Patch<D, DocumentAddress<D, P>> {
     type Answer = ETag;
 
     fn into_change(self) -> Change<D> {
@@ -88,7 +88,7 @@ impl<D: Document, P: KnownPartition> StoreOperation<D> for Patch<D, DocumentAddr
     }
 }
 
-impl<D: Document, P: KnownPartition> StoreOperation<D> for Delete<D, P> {
+impl<D: Document, P: KnownPartition> RepositoryOperation<D> for Delete<D, P> {
     type Answer = ();
 
     fn into_change(self) -> Change<D> {
@@ -104,7 +104,7 @@ impl<D: Document, P: KnownPartition> StoreOperation<D> for Delete<D, P> {
 pub(super) async fn write<C: Container, D: MemberOf<C>>(
     container: &ContainerClient<C>,
     change: Change<D>,
-) -> Result<Completed<D>, StoreError> {
+) -> Result<Completed<D>, RepositoryError> {
     let (address, document) = change.parts()?;
     let (high, low) = uuid::Uuid::new_v4().as_u64_pair();
     let mut write = Write {
@@ -123,7 +123,7 @@ pub(super) async fn write<C: Container, D: MemberOf<C>>(
         )),
         _ => match execute_fenced(&mut write).await {
             Ok(fenced) => fenced,
-            Err(StoreError::Client(error)) => return Err(write.refused(error)),
+            Err(RepositoryError::Client(error)) => return Err(write.refused(error)),
             Err(error) => return Err(error),
         },
     };
@@ -156,7 +156,7 @@ impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
     type Container = C;
     /// The version that the write left; `None` after a deletion.
     type Answer = Option<ETag>;
-    type Error = StoreError;
+    type Error = RepositoryError;
 
     fn container(&self) -> &ContainerClient<C> {
         self.container
@@ -182,7 +182,7 @@ impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
     }
 
     /// Fails when another writer has changed or deleted the document, which decides nothing.
-    async fn find_out(&mut self, latest: &ContainerClient<C>) -> Result<Found, StoreError> {
+    async fn find_out(&mut self, latest: &ContainerClient<C>) -> Result<Found, RepositoryError> {
         let Some((found, mark)) = latest.read_with_mark(self.address.clone()).await? else {
             return match (&self.change, &self.version) {
                 (Change::Create(_) | Change::Upsert(_), _) => Ok(Found::Unchanged),
@@ -206,7 +206,7 @@ impl<C: Container, D: MemberOf<C>> FencedWrite for Write<'_, C, D> {
     }
 
     /// The document is read only after a lost answer.
-    fn unread(lost: Error, _: StoreError) -> StoreError {
+    fn unread(lost: Error, _: RepositoryError) -> RepositoryError {
         lost.into()
     }
 }
@@ -217,21 +217,21 @@ impl<C, D> Write<'_, C, D> {
         id.map(ToString::to_string).unwrap_or_default()
     }
 
-    fn changed(&self) -> StoreError {
-        StoreError::Changed { id: self.id() }
+    fn changed(&self) -> RepositoryError {
+        RepositoryError::Changed { id: self.id() }
     }
 
-    fn refused(&self, error: Error) -> StoreError {
+    fn refused(&self, error: Error) -> RepositoryError {
         let creates = matches!(self.change, Change::Create(_) | Change::Upsert(_));
         let id = self.id();
         if error.is_ambiguous() {
-            StoreError::Undecided { id, lost: error }
+            RepositoryError::Undecided { id, lost: error }
         } else if error.is_conflict() || error.is_unique_key_conflict() {
-            StoreError::Exists { id }
+            RepositoryError::Exists { id }
         } else if error.is_precondition_failed() {
-            StoreError::Changed { id }
+            RepositoryError::Changed { id }
         } else if error.is_not_found() && !creates {
-            StoreError::Gone { id }
+            RepositoryError::Gone { id }
         } else {
             error.into()
         }

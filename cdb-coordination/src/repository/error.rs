@@ -1,14 +1,14 @@
-//! The errors of a store.
+//! The errors of a repository.
 
 use cdb_client::Error;
 use cdb_model::operation::OperationError;
 use cdb_model::query::CriteriaError;
 use cdb_model::value::IdError;
 
-/// The reason why a store operation failed.
+/// The reason why an operation of a repository failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StoreError {
+pub enum RepositoryError {
     /// Another document has this id, or the same unique key.
     #[error("`{id}` or one of its unique keys exists; update that document, or choose another key")]
     Exists {
@@ -52,7 +52,7 @@ pub enum StoreError {
     Client(#[from] Error),
 }
 
-impl StoreError {
+impl RepositoryError {
     /// Returns `true` if another writer was faster: the document exists, was changed, or is gone.
     pub fn is_conflict(&self) -> bool {
         matches!(
@@ -72,7 +72,7 @@ impl StoreError {
     }
 }
 
-impl From<IdError> for StoreError {
+impl From<IdError> for RepositoryError {
     fn from(error: IdError) -> Self {
         Self::Operation(error.into())
     }

@@ -1,4 +1,8 @@
-//! The documents that a pause holds back and a resumption releases.
+//! The documents that a pause withholds and a resumption releases: what is read of them, and how they
+//! change.
+//!
+//! A withheld document has the due time [`PAUSED`], which no poll asks for, and keeps the former one in
+//! `paused`. A released one gets a due time again.
 
 use cdb_client::ContainerClient;
 use cdb_model::limits::MAX_BATCH_OPERATIONS;
@@ -7,7 +11,7 @@ use cdb_model::{Batch, Patch, Query, Stored, Timestamp};
 
 use crate::error::Result;
 use crate::queue::Services;
-use crate::queue::activities::lock::held_back;
+use crate::queue::activities::lock::withhold_patch;
 use crate::stored::documents::{
     Durable, FIRST_DUE, IntentItem, IntentQueue, NEVER, OrchestratorItem, OutboxIntent, PAUSED,
     WorkerItem,
@@ -15,44 +19,13 @@ use crate::stored::documents::{
 use crate::timing::{MESSAGE_RESERVED, MOMENT};
 use crate::turn::{ExclusiveTurn, Written};
 
-/// Writes changes, those of the latest time first because workers take the oldest, in batches, each on the
-/// version of the instance that the batch before it has left. Leaves out documents that have changed: the next read finds them.
-pub(super) async fn write_all(
-    services: &Services,
-    turn: &mut ExclusiveTurn,
-    mut changes: Vec<Held>,
-    time: impl Fn(&Held) -> Timestamp,
-) -> Result<()> {
-    changes.sort_by_key(|held| std::cmp::Reverse(time(held)));
-    let mut most = MAX_BATCH_OPERATIONS - 1;
-    while !changes.is_empty() {
-        let count = most.min(changes.len());
-        let same = turn.0.instance.document.clone();
-        let written = turn.write(services, same, |batch| {
-            changes[..count]
-                .iter()
-                .try_for_each(|held| held.add_to(batch))
-        });
-        match written.await? {
-            Written::Done => drop(changes.drain(..count)),
-            Written::Refused(number) => {
-                changes.remove(number);
-                // Activities of a busy instance keep changing.
-                most = (count / 2).max(1);
-            }
-            Written::Unknown => break,
-        }
-    }
-    Ok(())
-}
-
-/// A document that is held back or released, and its change.
-pub(super) enum Held {
+/// A document that is withheld or released, and the patch that does it.
+pub(super) enum DueChange {
     Activity(Stored<WorkerItem>, Patch<WorkerItem>),
     Message(Stored<OrchestratorItem>, Patch<OrchestratorItem>),
 }
 
-impl Held {
+impl DueChange {
     fn add_to(&self, batch: &mut Batch<Durable>) -> Result<(), BatchError> {
         match self {
             Self::Activity(item, patch) => batch.add(patch.at(item)),
@@ -97,8 +70,9 @@ impl Held {
     }
 }
 
-/// The times at which released documents are due: in their order, and those of the past at the
-/// resumption, so that they do not look as if they had waited for a runtime during the pause.
+/// The times at which released documents are due again. They keep their order. Documents that became
+/// due during the pause are due at the resumption, so that they do not look as if they had waited for a
+/// runtime.
 pub(super) struct DueAgain {
     /// The latest time for those of the past.
     latest: Timestamp,
@@ -115,12 +89,58 @@ impl DueAgain {
     }
 
     /// Returns the time for a document that was due at `due`, never an earlier one: so it is in
-    /// order with documents that are still held back.
+    /// order with documents that are still withheld.
     fn at(&self, due: Timestamp) -> Timestamp {
         let later = self.past.len() - self.past.partition_point(|other| *other <= due);
         let later = MOMENT.saturating_mul(later.try_into().unwrap_or(u32::MAX));
         due.max(self.latest - later)
     }
+}
+
+/// Returns the patch that withholds an activity, or marks one that runs, so that it is withheld when
+/// it would have to run again. Returns `None` if an earlier pause has done so.
+pub(super) fn pause_patch(item: &WorkerItem, now: Timestamp) -> Option<Patch<WorkerItem>> {
+    if item.paused.is_some() {
+        return None;
+    }
+    let is_locked = item.locked_until.is_some_and(|until| until > now);
+    Some(if is_locked {
+        Patch::<WorkerItem>::new().set(WorkerItem::PAUSED, Some(now))
+    } else {
+        withhold_patch(item)
+    })
+}
+
+/// Writes changes in batches, each on the version of the instance that the batch before it has left.
+/// Begins with the latest `time`, because workers take the oldest. Leaves out documents that have
+/// changed: the next read finds them.
+pub(super) async fn write_all(
+    services: &Services,
+    turn: &mut ExclusiveTurn,
+    mut changes: Vec<DueChange>,
+    time: impl Fn(&DueChange) -> Timestamp,
+) -> Result<()> {
+    changes.sort_by_key(|change| std::cmp::Reverse(time(change)));
+    let mut most = MAX_BATCH_OPERATIONS - 1;
+    while !changes.is_empty() {
+        let count = most.min(changes.len());
+        let same = turn.0.instance.document.clone();
+        let written = turn.write(services, same, |batch| {
+            changes[..count]
+                .iter()
+                .try_for_each(|change| change.add_to(batch))
+        });
+        match written.await? {
+            Written::Done => drop(changes.drain(..count)),
+            Written::Refused(number) => {
+                changes.remove(number);
+                // Activities of a busy instance keep changing.
+                most = (count / 2).max(1);
+            }
+            Written::Unknown => break,
+        }
+    }
+    Ok(())
 }
 
 /// Reads the activities of an instance, with what is readable of damaged ones.
@@ -134,7 +154,7 @@ pub(super) async fn activities(
     Ok(services.store.corrupt_documents.in_part(rows))
 }
 
-/// Reads the messages of an instance that are due or held back, with what is readable of damaged
+/// Reads the messages of an instance that are due or withheld, with what is readable of damaged
 /// ones.
 pub(super) async fn messages(
     services: &Services,
@@ -149,8 +169,8 @@ pub(super) async fn messages(
     Ok(services.store.corrupt_documents.in_part(rows))
 }
 
-/// Returns whether a process has reserved messages of an instance, whose turn it may begin without a
-/// lock.
+/// Returns whether a process has reserved messages of an instance. With these it may begin a turn
+/// without a lock, so the pause has to wait for it.
 pub(super) async fn has_reserved(
     services: &Services,
     latest: &ContainerClient<Durable>,
@@ -164,19 +184,19 @@ pub(super) async fn has_reserved(
     Ok(rows.any(|message| message.document.reserved))
 }
 
-/// Returns whether something of an instance is held back.
-pub(super) async fn has_held_back(services: &Services, id: &str) -> Result<bool> {
-    let held = WorkerItem::VISIBLE_AT.eq(PAUSED).within()
+/// Returns whether something of an instance is withheld.
+pub(super) async fn has_withheld(services: &Services, id: &str) -> Result<bool> {
+    let withheld = WorkerItem::VISIBLE_AT.eq(PAUSED).within()
         | OrchestratorItem::VISIBLE_AT.eq(PAUSED).within();
-    let held = Query::<Durable>::in_partition(id).filter(held).count();
+    let withheld = Query::<Durable>::in_partition(id).filter(withheld).count();
     let latest = services.container().latest_committed();
-    let counts = latest.query(held).all().await?;
+    let counts = latest.query(withheld).all().await?;
     Ok(counts.iter().sum::<u64>() > 0)
 }
 
-/// Returns whether an intent is still to deliver activities that are to be held back. Dead letters
-/// deliver nothing.
-pub(super) async fn is_awaited(
+/// Returns whether an intent is still to deliver activities, which have to be withheld then. Dead
+/// letters deliver nothing.
+pub(super) async fn has_undelivered_activities(
     services: &Services,
     latest: &ContainerClient<Durable>,
     id: &str,
@@ -191,18 +211,4 @@ pub(super) async fn is_awaited(
         let is_activity = |item: &IntentItem| item.queue == IntentQueue::Worker;
         intent.more.is_some() || intent.payload.is_some() || items.any(is_activity)
     }))
-}
-
-/// Returns the patch that holds back an activity, or marks a running one, which is held back when it
-/// would have to run again; `None` for one that has it.
-pub(super) fn hold(item: &WorkerItem, now: Timestamp) -> Option<Patch<WorkerItem>> {
-    if item.paused.is_some() {
-        return None;
-    }
-    let is_locked = item.locked_until.is_some_and(|until| until > now);
-    Some(if is_locked {
-        Patch::<WorkerItem>::new().set(WorkerItem::PAUSED, Some(now))
-    } else {
-        held_back(item)
-    })
 }

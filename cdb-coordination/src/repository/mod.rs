@@ -7,9 +7,9 @@
 
 mod criteria;
 mod error;
-pub(crate) mod repository;
+pub(crate) mod handle;
 mod written;
 
 pub use criteria::Criteria;
-pub use error::StoreError;
-pub use written::StoreOperation;
+pub use error::RepositoryError;
+pub use written::RepositoryOperation;

@@ -23,7 +23,7 @@ const ROWS: u32 = 50;
 ///
 /// ```
 /// use cdb_coordination::Repository;
-/// use cdb_coordination::store::Criteria;
+/// use cdb_coordination::repository::Criteria;
 /// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, order};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cdb_coordination::Repository;
-use cdb_coordination::store::{Criteria, StoreError};
+use cdb_coordination::repository::{Criteria, RepositoryError};
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Container, Document, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -22,18 +22,18 @@ async fn a_write_is_refused_after_another_writer_was_faster() {
     let orders = orders(&account).await;
     let first = orders.run(order("ann", 1).create()).await.unwrap();
     let taken = orders.run(order("ann", 1).create()).await.unwrap_err();
-    assert!(matches!(taken, StoreError::Exists { .. }), "{taken}");
+    assert!(matches!(taken, RepositoryError::Exists { .. }), "{taken}");
 
     let mut paid = first.clone();
     paid.document.state = "paid".to_owned();
     let paid = orders.run(paid.replace()).await.unwrap();
     let late = orders.run(first.replace()).await.unwrap_err();
-    assert!(matches!(late, StoreError::Changed { .. }), "{late}");
+    assert!(matches!(late, RepositoryError::Changed { .. }), "{late}");
     let late = orders.run(first.delete()).await.unwrap_err();
-    assert!(matches!(late, StoreError::Changed { .. }), "{late}");
+    assert!(matches!(late, RepositoryError::Changed { .. }), "{late}");
     orders.run(paid.delete()).await.unwrap();
     let late = orders.run(paid.replace()).await.unwrap_err();
-    assert!(matches!(late, StoreError::Gone { .. }), "{late}");
+    assert!(matches!(late, RepositoryError::Gone { .. }), "{late}");
     assert!(orders.run(paid.delete()).await.unwrap_err().is_conflict());
 }
 
@@ -81,8 +81,8 @@ async fn equal_content_of_another_writer_does_not_count_as_a_success() {
         emulator.inject(read.on(OperationKind::Read));
     };
     let while_reading = || tokio::time::sleep(Duration::from_millis(3));
-    let undecided = |error: StoreError| {
-        let is_undecided = matches!(error, StoreError::Undecided { .. });
+    let undecided = |error: RepositoryError| {
+        let is_undecided = matches!(error, RepositoryError::Undecided { .. });
         assert!(is_undecided && error.is_ambiguous(), "{error}");
     };
 
@@ -120,7 +120,7 @@ async fn an_upsert_creates_or_replaces_and_a_patch_returns_the_version() {
     let key = order("ann", 1).key();
     let missing = orders.run(key.patch().set(Order::PARCELS, 1)).await;
     let missing = missing.unwrap_err();
-    assert!(matches!(missing, StoreError::Gone { .. }), "{missing}");
+    assert!(matches!(missing, RepositoryError::Gone { .. }), "{missing}");
     for (parcels, effect) in [(1, Effect::Pass), (2, Effect::DropAnswer)] {
         if let Some(emulator) = account.emulator() {
             emulator.inject(Fault::once(effect));
@@ -144,7 +144,10 @@ async fn an_upsert_creates_or_replaces_and_a_patch_returns_the_version() {
         .set(Order::PARCELS, 4)
         .when_eq(Order::STATE, "paid");
     let refused = orders.run(paid).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Changed { .. }), "{refused}");
+    assert!(
+        matches!(refused, RepositoryError::Changed { .. }),
+        "{refused}"
+    );
     orders.run(key.delete()).await.unwrap();
     assert!(orders.find(&key).await.unwrap().is_none());
 }

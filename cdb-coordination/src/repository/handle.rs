@@ -1,4 +1,4 @@
-//! The store.
+//! The repository: the calls of a caller who knows one document type and no query text.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use derive_where::derive_where;
 use futures::future::try_join_all;
 
 use super::criteria::Criteria;
-use super::error::StoreError;
-use super::written::{StoreOperation, write};
+use super::error::RepositoryError;
+use super::written::{RepositoryOperation, write};
 use crate::lease::Leases;
 
 /// The documents of type `D` in a container.
 ///
 /// ```
 /// use cdb_coordination::Repository;
-/// use cdb_coordination::store::Criteria;
+/// use cdb_coordination::repository::Criteria;
 /// use cdb_model::Document as _;
 /// # mod shop { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/shop.rs")); }
 /// # use shop::{Order, Shop, order};
@@ -65,7 +65,7 @@ where
     ///
     /// # Errors
     /// When the read fails.
-    pub async fn find<T>(&self, target: T) -> Result<Option<Stored<D>>, StoreError>
+    pub async fn find<T>(&self, target: T) -> Result<Option<Stored<D>>, RepositoryError>
     where
         T: Target<Document = D>,
         T::Partition: KnownPartition,
@@ -81,17 +81,20 @@ where
     /// does not exist.
     ///
     /// # Errors
-    /// - [`Exists`](StoreError::Exists) when another document has the key, or its unique key.
-    /// - [`Changed`](StoreError::Changed) when the required version no longer exists, or a condition
+    /// - [`Exists`](RepositoryError::Exists) when another document has the key, or its unique key.
+    /// - [`Changed`](RepositoryError::Changed) when the required version no longer exists, or a condition
     ///   of the patch does not hold.
-    /// - [`Gone`](StoreError::Gone) when the document to replace, patch or delete does not exist.
-    /// - [`Undecided`](StoreError::Undecided) when an answer was lost and another writer has changed
+    /// - [`Gone`](RepositoryError::Gone) when the document to replace, patch or delete does not exist.
+    /// - [`Undecided`](RepositoryError::Undecided) when an answer was lost and another writer has changed
     ///   the document since; for a patch or a deletion of a version, whenever an answer was lost.
-    pub async fn run<O: StoreOperation<D>>(&self, operation: O) -> Result<O::Answer, StoreError> {
+    pub async fn run<O: RepositoryOperation<D>>(
+        &self,
+        operation: O,
+    ) -> Result<O::Answer, RepositoryError> {
         let completed = write(&self.container, operation.into_change()).await?;
         // Only a deletion leaves no version.
         let id = completed.address.id()?.to_string();
-        O::answer(completed).ok_or(StoreError::Gone { id })
+        O::answer(completed).ok_or(RepositoryError::Gone { id })
     }
 }
 
@@ -103,8 +106,8 @@ where
     /// Returns one page of the documents that meet the criteria, across all partitions.
     ///
     /// # Errors
-    /// [`Criteria`](StoreError::Criteria) when a field cannot be searched.
-    pub async fn query(&self, criteria: &Criteria) -> Result<Page<Stored<D>>, StoreError> {
+    /// [`Criteria`](RepositoryError::Criteria) when a field cannot be searched.
+    pub async fn query(&self, criteria: &Criteria) -> Result<Page<Stored<D>>, RepositoryError> {
         self.page(criteria, criteria.across_partitions()?).await
     }
 
@@ -116,7 +119,7 @@ where
         &self,
         partition: impl Into<PartitionKey>,
         criteria: &Criteria,
-    ) -> Result<Page<Stored<D>>, StoreError> {
+    ) -> Result<Page<Stored<D>>, RepositoryError> {
         self.page(criteria, criteria.in_partition(partition)?).await
     }
 
@@ -124,7 +127,7 @@ where
         &self,
         criteria: &Criteria,
         query: Query<D>,
-    ) -> Result<Page<Stored<D>>, StoreError> {
+    ) -> Result<Page<Stored<D>>, RepositoryError> {
         let run = self.container.query(query);
         Ok(run.page(criteria.rows(), criteria.after.as_ref()).await?)
     }
@@ -133,7 +136,7 @@ where
     ///
     /// # Errors
     /// As [`query`](Self::query).
-    pub async fn count(&self, criteria: &Criteria) -> Result<u64, StoreError> {
+    pub async fn count(&self, criteria: &Criteria) -> Result<u64, RepositoryError> {
         self.counted(criteria.across_partitions()?).await
     }
 
@@ -146,7 +149,7 @@ where
         &self,
         path: Path<D, V, I, M>,
         values: impl IntoIterator<Item = O>,
-    ) -> Result<Vec<(O, u64)>, StoreError>
+    ) -> Result<Vec<(O, u64)>, RepositoryError>
     where
         I: Filterable<D>,
         V: Scalar,
@@ -160,7 +163,7 @@ where
         try_join_all(asked).await
     }
 
-    async fn counted(&self, query: Query<D>) -> Result<u64, StoreError> {
+    async fn counted(&self, query: Query<D>) -> Result<u64, RepositoryError> {
         let count = self.container.query(query.count()).first().await?;
         Ok(count.unwrap_or(0))
     }

@@ -1,7 +1,7 @@
-//! The number of the stored form, as a gate against older releases.
+//! The schema version of a container's messages, as a gate against older releases.
 //!
 //! Stored as the answer to a request that no client sends, in a partition of its own: releases from
-//! before the number read answers, and ignore this one.
+//! before the schema version read answers, and ignore this one.
 
 use cdb_client::retry::within_deadline;
 use cdb_client::{ContainerClient, Error};
@@ -15,27 +15,28 @@ use crate::message::{Answer, Content, MessageDocument, MessageDocumentKey};
 use crate::outbox::OutboxError;
 use crate::timing::AGREEMENT_PAUSE;
 
-/// The number of the stored form. It grows when an older release would misread or damage what this
-/// release writes. Optional fields do not change it.
-const FORM: u32 = 1;
+/// The schema version that this release writes, and the newest that it reads. It grows when an older
+/// release would misread or damage what this release writes. Optional fields do not change it.
+const SCHEMA_VERSION: u32 = 1;
 
-/// The request and the partition of the number.
+/// The request and the partition of the schema version.
 const REQUEST: &str = "cdb:form";
 const PARTITION: &str = "cdb:messaging";
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Form {
-    form: u32,
+struct Schema {
+    #[serde(rename = "form")]
+    version: u32,
     written_by: String,
 }
 
-/// Checks the form of a container, and stores it in a container without one. All requests together
-/// have the deadline of one.
+/// Checks the schema version of a container, and stores it in a container without one. All requests
+/// together have the deadline of one.
 ///
 /// # Errors
-/// [`OutboxError::NewerForm`] when a newer release has written the container.
-pub(crate) async fn agree_on_form<C: Container>(
+/// [`OutboxError::NewerSchema`] when a newer release has written the container.
+pub(crate) async fn agree_on_schema<C: Container>(
     container: &ContainerClient<C>,
 ) -> Result<(), OutboxError>
 where
@@ -58,13 +59,13 @@ where
         if let Some(stored) = latest.read(key.in_partition(&partition)).await? {
             return check(stored.document.content());
         }
-        let form = Form {
-            form: FORM,
+        let schema = Schema {
+            version: SCHEMA_VERSION,
             written_by: concat!("cdb-coordination ", env!("CARGO_PKG_VERSION")).to_owned(),
         };
         let content = Answer {
             request: REQUEST.to_owned(),
-            result: serde_json::to_string(&form)?,
+            result: serde_json::to_string(&schema)?,
         };
         let document = MessageDocument::<C>::answer(partition.clone(), content, None);
         let created = container.run(document.create()).await;
@@ -81,13 +82,13 @@ fn check(content: &Content) -> Result<(), OutboxError> {
     let Content::Answer(answer) = content else {
         return Ok(());
     };
-    let found: Form = serde_json::from_str(&answer.result)?;
-    if found.form <= FORM {
+    let found: Schema = serde_json::from_str(&answer.result)?;
+    if found.version <= SCHEMA_VERSION {
         return Ok(());
     }
-    Err(OutboxError::NewerForm {
-        stored: found.form,
-        supported: FORM,
+    Err(OutboxError::NewerSchema {
+        stored: found.version,
+        supported: SCHEMA_VERSION,
         written_by: found.written_by,
     })
 }
@@ -96,35 +97,37 @@ impl<C: Container> Inner<C>
 where
     MessageDocument<C>: MemberOf<C>,
 {
-    /// Checks the form of the container, once per process.
-    pub(crate) async fn check_form(&self) -> Result<(), OutboxError> {
+    /// Checks the schema version of the container, once per process.
+    pub(crate) async fn check_schema(&self) -> Result<(), OutboxError> {
         let agree = || async {
-            match agree_on_form(&self.container).await {
-                Ok(()) => Ok(Ok(self.form.get_or_init(|| ()))),
+            match agree_on_schema(&self.container).await {
+                Ok(()) => Ok(Ok(self.schema_checked.get_or_init(|| ()))),
                 // All that wait for the answer of the service share this failure.
                 Err(OutboxError::Failed(error)) => Err(error),
                 Err(refused) => Ok(Err(refused)),
             }
         };
-        let known = || self.form.get().map(Ok);
+        let known = || self.schema_checked.get().map(Ok);
         self.agreement.run(known, agree).await?.map(drop)
     }
 
-    /// Waits until the form is checked. Returns `false` when this release does not support it, or
+    /// Waits until the schema version is checked. Returns `false` when this release does not support it, or
     /// messaging has stopped.
-    pub(super) async fn supports_form(&self) -> bool {
+    pub(super) async fn supports_schema(&self) -> bool {
         loop {
             let checked = tokio::select! {
                 () = self.stop.cancelled() => return false,
-                checked = self.check_form() => checked,
+                checked = self.check_schema() => checked,
             };
             match checked {
                 Ok(()) => return true,
-                Err(error @ OutboxError::NewerForm { .. }) => {
+                Err(error @ OutboxError::NewerSchema { .. }) => {
                     tracing::error!(%error, "messaging does not run");
                     return false;
                 }
-                Err(error) => tracing::warn!(%error, "the form of the container was not read"),
+                Err(error) => {
+                    tracing::warn!(%error, "the schema version of the container was not read")
+                }
             }
             if !self.pause(self.config.poll_interval).await {
                 return false;
