@@ -49,9 +49,9 @@ enum Found {
 
 /// The partitions that were owned when a search began, with their fences and the number of streams
 /// that they had forgotten. A result counts only under the same fence.
-struct Searched(BTreeMap<u16, (u64, u64)>);
+struct OwnedPartitions(BTreeMap<u16, (u64, u64)>);
 
-impl Searched {
+impl OwnedPartitions {
     fn names(&self, inner: &Inner) -> Vec<String> {
         let indexes = self.0.keys();
         indexes
@@ -158,7 +158,7 @@ impl Inner {
             }
             let owned = state.owned().filter(|(_, owned)| !owned.draining);
             let owned = owned.map(|(at, owned)| (at, (owned.fence, owned.streams.forgotten)));
-            Searched(owned.collect())
+            OwnedPartitions(owned.collect())
         };
         if searched.0.is_empty() {
             return Ok(Found::Nothing);
@@ -205,7 +205,7 @@ impl Inner {
 
     async fn read_waiting(
         &self,
-        searched: &Searched,
+        searched: &OwnedPartitions,
         from: Timestamp,
         to: Timestamp,
         poller: &Poller,
@@ -227,7 +227,7 @@ impl Inner {
     /// Notes the owned partitions that do not answer: a search has left out their messages, and a
     /// sweep finds them as soon as they answer. Returns `false` if all physical partitions answer:
     /// then it is unknown which one the search has left out.
-    fn note_missed(&self, searched: &Searched, poller: &mut Poller) -> bool {
+    fn note_missed(&self, searched: &OwnedPartitions, poller: &mut Poller) -> bool {
         let silent = searched
             .0
             .keys()
@@ -238,7 +238,7 @@ impl Inner {
     }
 
     /// Keeps the messages of partitions that were owned throughout.
-    fn learn(&self, searched: &Searched, rows: Vec<Stored<WorkMessage>>, is_latest: bool) {
+    fn learn(&self, searched: &OwnedPartitions, rows: Vec<Stored<WorkMessage>>, is_latest: bool) {
         let mut state = self.state();
         for row in rows {
             let message = row.document;
@@ -257,7 +257,11 @@ impl Inner {
 
     /// Reads the progress of stuck streams: after a sweep of all, otherwise of those whose progress
     /// is unknown.
-    async fn resolve_stuck(&self, searched: &Searched, page: Page) -> Result<Progress, WorkError> {
+    async fn resolve_stuck(
+        &self,
+        searched: &OwnedPartitions,
+        page: Page,
+    ) -> Result<Progress, WorkError> {
         let mut stuck = Vec::new();
         for (index, owned) in self.state().owned() {
             let keys = match page {
