@@ -231,8 +231,9 @@ async fn a_held_instance_keeps_its_completion() {
     assert!(handed.1 <= never.1 + ms(40));
 }
 
-/// The lock of the activity ends while its completion waits behind a running turn. Returns whether the
-/// acknowledgement succeeds, and the turns that are lost afterwards, with their messages.
+/// The completion waits behind a running turn. Then it is stored, which takes so long that the lock of its
+/// activity ends. Returns whether the acknowledgement succeeds, and the turns that are lost afterwards, with their
+/// messages.
 async fn behind_a_turn_at_the_end_of_a_lock(policy: HandOver) -> Option<(bool, Vec<usize>)> {
     let (stage, network) = networked(policy, 1).await?;
     // Commits of usual length: a completion waits for three of them.
@@ -245,18 +246,19 @@ async fn behind_a_turn_at_the_end_of_a_lock(policy: HandOver) -> Option<(bool, V
     let lock = SECOND * 2;
     let fetched = Instant::now();
     let activity = stage.activity_for(lock).await;
-    tokio::time::sleep_until(fetched + lock.saturating_sub(ms(40))).await;
+    // More than a quarter of the lock is left.
+    tokio::time::sleep_until(fetched + lock / 4 * 3 - ms(100)).await;
     enqueue(&stage.provider, event(INSTANCE)).await;
     let running = next_turn(&stage.provider, LOCK).await;
     let next = stage.dispatcher().await;
-    tokio::time::sleep_until(fetched + lock.saturating_sub(ms(12))).await;
+    network.slow_down(BATCH, lock / 2);
     let acknowledged = stage.acknowledge(activity);
     let other = stage.other.clone();
     tokio::time::sleep_until(fetched + lock + ms(8)).await;
     let stolen = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
-    let _taken = ok!(stolen);
-    sleep(ms(60)).await;
+    assert!(ok!(stolen).is_some(), "its lock has ended");
     let answer = acknowledged.await.expect("no panic");
+    network.repair();
     // An event comes, too.
     enqueue(&stage.provider, event(INSTANCE)).await;
     let _committed = stage.commit(&running, None).await;
@@ -277,6 +279,43 @@ async fn behind_a_turn_at_the_end_of_a_lock(policy: HandOver) -> Option<(bool, V
 async fn a_refused_completion_costs_no_turn() {
     let (never, handed) = or_skip!(compared(behind_a_turn_at_the_end_of_a_lock).await);
     assert_eq!(never, handed);
+}
+
+/// Another process deletes the instance and starts it again, while its activity runs here. The new one has an
+/// activity of the same number.
+#[tokio::test(start_paused = true)]
+async fn the_result_of_an_earlier_life_is_not_received() {
+    let (stage, _network) = or_skip!(networked(HandOver::default(), 1).await);
+    let (old, begun) = (stage.activity().await, Instant::now());
+    let other = &stage.other;
+    let client = Client::new(Arc::new(other.clone()));
+    // Its answer comes later: it waits for work that was handed out.
+    let deleted = tokio::spawn(async move { client.delete_instance(INSTANCE, true).await });
+    sleep(ms(200)).await;
+    enqueue(other, start_of(INSTANCE, "Wait")).await;
+    let (_, token, _) = next_turn(other, LOCK).await;
+    let work = vec![activity_of(INSTANCE, 2, None)];
+    ok!(begin(other, &token, INSTANCE, "", work));
+    enqueue(&stage.provider, event(INSTANCE)).await;
+    loop {
+        let (item, token, _) = next_turn(&stage.provider, LOCK).await;
+        // The first turn is one of the earlier life, which this process remembers.
+        if commit_turn(&stage.provider, &item, &token).await.is_ok() {
+            break;
+        }
+    }
+    let turn = stage.dispatcher().await;
+    // It is not read again.
+    let took = begun.elapsed();
+    assert!(took < SECOND, "{took:?}");
+    let late = stage.acknowledge(old);
+    if let Ok(turn) = timeout(ms(30), turn).await {
+        let _lost = stage.commit(&turn.expect("a turn"), None).await;
+    }
+    let late = late.await.expect("no panic");
+    assert!(late.is_err(), "it has not ended");
+    deleted.await.expect("no panic").expect("it is deleted");
+    stage.ends_with(1, 0).await;
 }
 
 /// An event with a key that the process has not yet, beside a completion.
