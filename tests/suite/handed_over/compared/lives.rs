@@ -231,10 +231,13 @@ async fn a_held_instance_keeps_its_completion() {
     assert!(handed.1 <= never.1 + ms(40));
 }
 
-/// The completion waits behind a running turn. Then it is stored, which takes so long that the lock of its
-/// activity ends. Returns whether the acknowledgement succeeds, and the turns that are lost afterwards, with their
-/// messages.
-async fn behind_a_turn_at_the_end_of_a_lock(policy: HandOver) -> Option<(bool, Vec<usize>)> {
+/// An activity ends behind a running turn, when `left` of its lock is left. A batch takes `batch`. Returns whether the
+/// acknowledgement succeeds, and the turns that are lost afterwards, with their messages.
+async fn behind_a_turn(
+    policy: HandOver,
+    left: Duration,
+    batch: Duration,
+) -> Option<(bool, Vec<usize>)> {
     let (stage, network) = networked(policy, 1).await?;
     // Commits of usual length: a completion waits for three of them.
     network.slow_down(ANY, ms(7));
@@ -244,19 +247,19 @@ async fn behind_a_turn_at_the_end_of_a_lock(policy: HandOver) -> Option<(bool, V
         stage.commit(&turn, None).await.expect("it is committed");
     }
     let lock = SECOND * 2;
-    let fetched = Instant::now();
+    let end = Instant::now() + lock;
     let activity = stage.activity_for(lock).await;
-    // More than a quarter of the lock is left.
-    tokio::time::sleep_until(fetched + lock / 4 * 3 - ms(100)).await;
+    tokio::time::sleep_until(end - left - ms(28)).await;
     enqueue(&stage.provider, event(INSTANCE)).await;
     let running = next_turn(&stage.provider, LOCK).await;
     let next = stage.dispatcher().await;
-    network.slow_down(BATCH, lock / 2);
+    network.slow_down(BATCH, batch);
+    tokio::time::sleep_until(end - left).await;
     let acknowledged = stage.acknowledge(activity);
     let other = stage.other.clone();
-    tokio::time::sleep_until(fetched + lock + ms(8)).await;
+    tokio::time::sleep_until(end + ms(8)).await;
     let stolen = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
-    assert!(ok!(stolen).is_some(), "its lock has ended");
+    let _taken = ok!(stolen);
     let answer = acknowledged.await.expect("no panic");
     network.repair();
     // An event comes, too.
@@ -276,9 +279,19 @@ async fn behind_a_turn_at_the_end_of_a_lock(policy: HandOver) -> Option<(bool, V
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_completion_costs_no_turn() {
-    let (never, handed) = or_skip!(compared(behind_a_turn_at_the_end_of_a_lock).await);
+async fn a_completion_at_the_end_of_a_lock_is_stored_in_time() {
+    let run = async |policy| behind_a_turn(policy, ms(12), ms(7)).await;
+    let (never, handed) = or_skip!(compared(run).await);
     assert_eq!(never, handed);
+}
+
+/// Storing it takes so long that its lock ends.
+#[tokio::test(start_paused = true)]
+async fn a_refused_completion_costs_no_turn() {
+    let run = async |policy| behind_a_turn(policy, ms(600), SECOND).await;
+    let (never, handed) = or_skip!(compared(run).await);
+    assert_eq!(never, handed);
+    assert!(!never.0, "it is refused");
 }
 
 /// Another process deletes the instance and starts it again, while its activity runs here. The new one has an

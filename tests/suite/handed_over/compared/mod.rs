@@ -429,7 +429,7 @@ async fn run(policy: HandOver, case: &Case) -> Option<Run> {
 
 /// Runs the case without and with hand-overs, and checks both runs. Requests of several processes at the same moment
 /// arrive in the order of their threads, so which of two begins a turn that both want, and how often, is chance:
-/// 0 to 9 turns of 150 were lost, with hand-overs and without.
+/// 0 to 10 turns of 150 were lost, with hand-overs and without.
 async fn both(case: &Case) -> Option<(Run, Run)> {
     let (never, handed) = compared(async |policy| run(policy, case).await).await?;
     let what = format!("{}, {:?}", case.what, case.size);
