@@ -13,10 +13,10 @@ use cdb_provider::{CosmosDBProvider, CosmosDBProviderConfig, InMemoryLeaseProvid
 use cdb_tests::Backend;
 use tokio::time::Instant;
 
-use crate::harness::until_some;
+use crate::harness::{finds_turn, until_some};
 use crate::network::{Network, PATCH};
 use crate::partitions::{SICK, instances};
-use crate::several::event;
+use crate::several::{begin, event, run_turn};
 
 /// Creates an intent that holds one event for `target`.
 async fn create(provider: &CosmosDBProvider, key: OutboxIntentKey, target: &str, at: Timestamp) {
@@ -263,5 +263,24 @@ async fn a_postponed_intent_keeps_its_age() {
     let reason = intent.failure.as_deref().unwrap_or_default();
     assert!(reason.contains("older than 23 h"), "{reason}");
     assert!((2..9).contains(&intent.attempt_count), "{intent:?}");
+    backend.stop().await;
+}
+
+/// As by a runtime that stood still after its delivery.
+#[tokio::test(start_paused = true)]
+async fn an_intent_that_is_delivered_again_after_minutes_repeats_no_message() {
+    const LOCK: Duration = Duration::from_secs(30);
+    let backend = or_skip!(Backend::start_in_simulated_time(|_| {}).await);
+    let runtime = backend.provider().await;
+    begin(&runtime, "target", LOCK).await;
+    let at = runtime.container().now();
+    let key = || OutboxIntentKey::new("sender", "k");
+    create(&runtime, key(), "target", at).await;
+    until_left(&runtime, "sender", 0).await;
+    run_turn(&runtime, LOCK).await;
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    create(&runtime, key(), "target", at).await;
+    until_left(&runtime, "sender", 0).await;
+    assert!(!finds_turn(&runtime, LOCK, LOCK).await, "it is received");
     backend.stop().await;
 }

@@ -17,6 +17,7 @@ use duroxide::{
 use tokio::time::{Instant, sleep};
 
 use crate::harness::end_within;
+use crate::network::{BATCH, Network};
 use crate::partitions::{SICK, instances};
 
 const PARTITIONS: u32 = 4;
@@ -125,6 +126,10 @@ struct Site {
     client: Client,
     runtime: Arc<Runtime>,
     seen: Seen,
+    /// That of the runtime.
+    network: Network,
+    /// The instances, each with its physical partition.
+    all: Vec<(String, String)>,
     sick: Vec<String>,
     sound: Vec<String>,
 }
@@ -138,10 +143,11 @@ impl Site {
     async fn open_with(hand_over: HandOver) -> Option<Self> {
         let backend = Backend::start_simulated_on(PARTITIONS).await?;
         let provider = backend.provider().await;
-        let runtime = backend.provider_with(|config| config.hand_over = hand_over);
-        let runtime = runtime.await;
+        let network = Network::default();
+        let runtime = network.provider_with(&backend, |config| config.hand_over = hand_over);
+        let runtime = runtime.await?;
         let all = instances(&provider, 120).await;
-        let (sick, sound): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, at)| at == SICK);
+        let (sick, sound): (Vec<_>, Vec<_>) = all.iter().cloned().partition(|(_, at)| at == SICK);
         let names = |of: Vec<(String, String)>| of.into_iter().map(|(name, _)| name).collect();
         let seen = Seen::default();
         let runtime = Runtime::start_with_options(
@@ -155,6 +161,8 @@ impl Site {
             runtime: runtime.await,
             backend,
             seen,
+            network,
+            all,
             sick: names(sick),
             sound: names(sound),
         })
@@ -260,6 +268,27 @@ async fn throttled_ends_of_activities_of_a_partition_hold_no_workers() {
     println!("elsewhere after {took:?}");
     assert!(took <= ELSEWHERE, "{took:?}");
     assert_eq!(site.completed(&sick).await, 0);
+    site.recover(&sick).await;
+}
+
+/// Turns have taken the ends of the activities, and their commits get no answer for long.
+#[tokio::test(start_paused = true)]
+async fn commits_without_an_answer_hold_no_workers() {
+    const LONG: Duration = Duration::from_secs(8);
+    let site = or_skip!(Site::open().await);
+    let workers = RuntimeOptions::default().worker_concurrency;
+    let sick = site.sick[..workers].to_vec();
+    for instance in &sick {
+        site.start(instance, "SlowSteps").await;
+    }
+    sleep(Duration::from_millis(500)).await;
+    site.network.slow_partition(SICK, &site.all, BATCH, LONG);
+    // The activities end meanwhile, and their turns are committed.
+    sleep(ELSEWHERE).await;
+    let took = site.elsewhere("Marked", 6).await;
+    println!("elsewhere after {took:?}");
+    assert!(took <= ELSEWHERE, "{took:?}");
+    site.network.repair();
     site.recover(&sick).await;
 }
 

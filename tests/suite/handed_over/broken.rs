@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cdb_client::transport::http::Method;
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::documents::Instance;
 use cdb_provider::model::Query;
@@ -19,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::stage::{LOCK, MOMENT, Stage};
 use crate::harness::{end_within, finds_turn, next_turn};
-use crate::network::{ANY, CREATE, Network, on_network};
+use crate::network::{ANY, CREATE, Kind, Network};
 use crate::several::{ack, enqueue, event, run_turn, start, try_ack};
 use crate::work_items::start_of;
 
@@ -363,32 +364,31 @@ async fn a_single_instance_ends_as_fast_as_without_hand_overs() {
 /// The worker of an activity that its instance cancels ends it before the deletion is delivered.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_activity_that_ends_makes_no_turn_fail() {
-    let (backend, network, provider) = or_skip!(on_network().await);
+    const DELETION: Kind = |request| {
+        let is_atomic = request.headers.get("x-ms-cosmos-batch-atomic");
+        request.method == Method::DELETE || is_atomic.is_some_and(|is| is == "False")
+    };
+    let backend = or_skip!(Backend::start_in_simulated_time(|_| {}).await);
+    let network = Network::default();
+    // The completion waits for as long as any does.
+    let provider = network.provider_with(&backend, |config| config.hand_over = HandOver::Always);
+    let provider = provider.await.expect("simulated");
     let stage = Stage::on(backend, provider, 2).await;
     let (first, second) = (stage.activity().await, stage.activity().await);
-    let cancelled = second.0;
     let turn = stage.dispatcher().await;
     let acknowledged = stage.acknowledge(first);
     let turn = turn.await.expect("a turn");
-    let next = {
-        let provider = stage.provider.clone();
-        tokio::spawn(async move { next_turn(&provider, LOCK).await })
-    };
-    sleep(MOMENT).await;
-    network.slow_down(ANY, SECOND);
-    let (committed, _stored_or_lost) = tokio::join!(stage.commit(&turn, Some(cancelled)), async {
-        // Committed, and the deletion is on its way.
-        sleep(SECOND + MOMENT * 100).await;
-        stage.acknowledge(second).await.expect("no panic")
-    });
-    committed.expect("it is committed");
+    let next = stage.dispatcher().await;
+    network.slow_down(DELETION, MOMENT * 8);
+    ok!(stage.commit(&turn, Some(second.0)));
     acknowledged.await.expect("no panic").expect("it has ended");
-    sleep(SECOND * 5).await;
-    network.repair();
-    if next.is_finished() {
-        let turn = next.await.expect("a turn");
-        stage.commit(&turn, None).await.expect("it is committed");
-    }
+    assert_eq!(stage.activities().await, 1, "the deletion is on its way");
+    let late = stage.acknowledge(second);
+    sleep(MOMENT * 12).await;
     assert_eq!(stage.activities().await, 0);
+    let turn = timeout(SECOND, next).await.expect("it is stored");
+    let turn = turn.expect("a turn");
+    stage.commit(&turn, None).await.expect("it is committed");
+    late.await.expect("no panic").expect("it is stored");
     stage.backend.stop().await;
 }

@@ -8,7 +8,8 @@ use tokio::time::sleep;
 
 use super::stage::{LOCK, MOMENT, SOON, Stage, TOO_LATE};
 use crate::harness::{finds_turn, next_turn};
-use crate::several::{ack, enqueue, event, turn_with};
+use crate::several::{ack, enqueue, event, start, turn_with};
+use crate::work_items::activity_of;
 
 #[tokio::test(start_paused = true)]
 async fn a_completion_that_a_turn_takes_is_never_stored() {
@@ -183,7 +184,7 @@ async fn a_start_is_stored_if_its_turn_is_slow() {
 #[tokio::test(start_paused = true)]
 async fn the_start_of_an_instance_that_exists_changes_nothing() {
     let stage = or_skip!(Stage::with_activities(0).await);
-    let (item, token, _) = turn_with(&stage.other, crate::several::start("there"), LOCK).await;
+    let (item, token, _) = turn_with(&stage.other, start("there"), LOCK).await;
     ack(&stage.other, &item, &token).await;
     let turn = stage.dispatcher().await;
     let started = stage.start("there");
@@ -248,7 +249,7 @@ async fn a_worker_waits_for_a_busy_dispatcher_only_if_no_activity_waits_for_it()
     for (activities, is_stored) in [(3, true), (1, false)] {
         let stage = or_skip!(Stage::with_activities(activities).await);
         let activity = stage.activity().await;
-        enqueue(&stage.provider, crate::several::start("busy")).await;
+        enqueue(&stage.provider, start("busy")).await;
         let (item, token, _) = next_turn(&stage.provider, LOCK).await;
         let begun = tokio::time::Instant::now();
         let acknowledged = stage.acknowledge(activity);
@@ -264,4 +265,38 @@ async fn a_worker_waits_for_a_busy_dispatcher_only_if_no_activity_waits_for_it()
         assert!(begun.elapsed() < TOO_LATE);
         stage.backend.stop().await;
     }
+}
+
+/// Its turn may take longer than those before it.
+#[tokio::test(start_paused = true)]
+async fn a_worker_waits_for_no_turn_while_an_activity_of_another_instance_waits_for_it() {
+    let stage = or_skip!(Stage::with_activities(1).await);
+    let activity = stage.activity().await;
+    let (_, token, _) = turn_with(&stage.provider, start("other"), LOCK).await;
+    let work = vec![activity_of("other", 2, None)];
+    ok!(stage.begin(&token, "other", "", work));
+    let _slow = stage.dispatcher().await;
+    let begun = tokio::time::Instant::now();
+    let answer = stage.acknowledge(activity).await.expect("no panic");
+    answer.expect("it is stored");
+    let took = begun.elapsed();
+    assert!(took <= MOMENT * 2, "{took:?}");
+    stage.backend.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_does_not_pass_an_instance_that_waits_for_a_dispatcher() {
+    let stage = or_skip!(Stage::with_activities(1).await);
+    let activity = stage.activity().await;
+    let _busy = turn_with(&stage.provider, start("busy"), LOCK).await;
+    enqueue(&stage.provider, start("waits")).await;
+    let acknowledged = stage.acknowledge(activity);
+    // It is being stored.
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    let (item, ..) = next_turn(&stage.provider, LOCK).await;
+    assert_eq!(item.instance, "waits");
+    acknowledged.await.expect("no panic").expect("it is stored");
+    stage.backend.stop().await;
 }

@@ -204,12 +204,7 @@ impl Stage {
         input: &str,
         work: Vec<WorkItem>,
     ) -> Result<(), ProviderError> {
-        let kinds = [started("Wait", ""), scheduled("Work", input)];
-        let event = |(id, kind)| Event::with_event_id(id, instance, 1, None, kind);
-        let (events, metadata) = ((1..).zip(kinds).map(event).collect(), metadata_of("Wait"));
-        self.provider
-            .ack_orchestration_item(token, 1, events, work, vec![], metadata, vec![])
-            .await
+        begin(&self.provider, token, instance, input, work).await
     }
 
     /// The messages that the store has, without traces.
@@ -251,6 +246,22 @@ impl Stage {
     pub(super) async fn nothing_to_run(&self) -> bool {
         !finds_activity(&self.other, LOCK, Duration::ZERO).await
     }
+}
+
+/// As [`Stage::begin`], by any process.
+pub(super) async fn begin(
+    provider: &CosmosDBProvider,
+    token: &str,
+    instance: &str,
+    input: &str,
+    work: Vec<WorkItem>,
+) -> Result<(), ProviderError> {
+    let kinds = [started("Wait", ""), scheduled("Work", input)];
+    let event = |(id, kind)| Event::with_event_id(id, instance, 1, None, kind);
+    let (events, metadata) = ((1..).zip(kinds).map(event).collect(), metadata_of("Wait"));
+    provider
+        .ack_orchestration_item(token, 1, events, work, vec![], metadata, vec![])
+        .await
 }
 
 fn event(id: u64, kind: EventKind) -> Event {

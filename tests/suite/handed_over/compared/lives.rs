@@ -231,9 +231,13 @@ async fn a_held_instance_keeps_its_completion() {
     assert!(handed.1 <= never.1 + ms(40));
 }
 
-/// The lock of the activity ends while its completion waits behind a running turn. Returns whether the
+/// An activity ends behind a running turn, when `left` of its lock is left. A batch takes `batch`. Returns whether the
 /// acknowledgement succeeds, and the turns that are lost afterwards, with their messages.
-async fn behind_a_turn_at_the_end_of_a_lock(policy: HandOver) -> Option<(bool, Vec<usize>)> {
+async fn behind_a_turn(
+    policy: HandOver,
+    left: Duration,
+    batch: Duration,
+) -> Option<(bool, Vec<usize>)> {
     let (stage, network) = networked(policy, 1).await?;
     // Commits of usual length: a completion waits for three of them.
     network.slow_down(ANY, ms(7));
@@ -243,20 +247,21 @@ async fn behind_a_turn_at_the_end_of_a_lock(policy: HandOver) -> Option<(bool, V
         stage.commit(&turn, None).await.expect("it is committed");
     }
     let lock = SECOND * 2;
-    let fetched = Instant::now();
+    let end = Instant::now() + lock;
     let activity = stage.activity_for(lock).await;
-    tokio::time::sleep_until(fetched + lock.saturating_sub(ms(40))).await;
+    tokio::time::sleep_until(end - left - ms(28)).await;
     enqueue(&stage.provider, event(INSTANCE)).await;
     let running = next_turn(&stage.provider, LOCK).await;
     let next = stage.dispatcher().await;
-    tokio::time::sleep_until(fetched + lock.saturating_sub(ms(12))).await;
+    network.slow_down(BATCH, batch);
+    tokio::time::sleep_until(end - left).await;
     let acknowledged = stage.acknowledge(activity);
     let other = stage.other.clone();
-    tokio::time::sleep_until(fetched + lock + ms(8)).await;
+    tokio::time::sleep_until(end + ms(8)).await;
     let stolen = other.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any);
     let _taken = ok!(stolen);
-    sleep(ms(60)).await;
     let answer = acknowledged.await.expect("no panic");
+    network.repair();
     // An event comes, too.
     enqueue(&stage.provider, event(INSTANCE)).await;
     let _committed = stage.commit(&running, None).await;
@@ -274,9 +279,56 @@ async fn behind_a_turn_at_the_end_of_a_lock(policy: HandOver) -> Option<(bool, V
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_completion_costs_no_turn() {
-    let (never, handed) = or_skip!(compared(behind_a_turn_at_the_end_of_a_lock).await);
+async fn a_completion_at_the_end_of_a_lock_is_stored_in_time() {
+    let run = async |policy| behind_a_turn(policy, ms(12), ms(7)).await;
+    let (never, handed) = or_skip!(compared(run).await);
     assert_eq!(never, handed);
+}
+
+/// Storing it takes so long that its lock ends.
+#[tokio::test(start_paused = true)]
+async fn a_refused_completion_costs_no_turn() {
+    let run = async |policy| behind_a_turn(policy, ms(600), SECOND).await;
+    let (never, handed) = or_skip!(compared(run).await);
+    assert_eq!(never, handed);
+    assert!(!never.0, "it is refused");
+}
+
+/// Another process deletes the instance and starts it again, while its activity runs here. The new one has an
+/// activity of the same number.
+#[tokio::test(start_paused = true)]
+async fn the_result_of_an_earlier_life_is_not_received() {
+    let (stage, _network) = or_skip!(networked(HandOver::default(), 1).await);
+    let (old, begun) = (stage.activity().await, Instant::now());
+    let other = &stage.other;
+    let client = Client::new(Arc::new(other.clone()));
+    // Its answer comes later: it waits for work that was handed out.
+    let deleted = tokio::spawn(async move { client.delete_instance(INSTANCE, true).await });
+    sleep(ms(200)).await;
+    enqueue(other, start_of(INSTANCE, "Wait")).await;
+    let (_, token, _) = next_turn(other, LOCK).await;
+    let work = vec![activity_of(INSTANCE, 2, None)];
+    ok!(begin(other, &token, INSTANCE, "", work));
+    enqueue(&stage.provider, event(INSTANCE)).await;
+    loop {
+        let (item, token, _) = next_turn(&stage.provider, LOCK).await;
+        // The first turn is one of the earlier life, which this process remembers.
+        if commit_turn(&stage.provider, &item, &token).await.is_ok() {
+            break;
+        }
+    }
+    let turn = stage.dispatcher().await;
+    // It is not read again.
+    let took = begun.elapsed();
+    assert!(took < SECOND, "{took:?}");
+    let late = stage.acknowledge(old);
+    if let Ok(turn) = timeout(ms(30), turn).await {
+        let _lost = stage.commit(&turn.expect("a turn"), None).await;
+    }
+    let late = late.await.expect("no panic");
+    assert!(late.is_err(), "it has not ended");
+    deleted.await.expect("no panic").expect("it is deleted");
+    stage.ends_with(1, 0).await;
 }
 
 /// An event with a key that the process has not yet, beside a completion.

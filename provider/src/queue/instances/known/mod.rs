@@ -563,6 +563,23 @@ mod tests {
         assert_eq!(due, [NOW + ms(54), NOW + ms(56)]);
     }
 
+    /// It may have arrived after the read. A later message must not pass it.
+    #[test]
+    fn an_event_whose_write_overlaps_a_load_is_taken_with_later_ones() {
+        let sent = tokio::time::Instant::now();
+        let ms = |millis| sent + Duration::from_millis(millis);
+        let mut known = KnownInstance::default();
+        let mut note = |number, seen: u64, answered: u64| {
+            let (seen, answered) = (ms(seen), ms(answered).into_std());
+            known.note(event(number, seen), seen.into_std(), Some(answered));
+        };
+        note(1, 0, 100);
+        note(2, 100, 150);
+        let due = known.due_messages(ms(200).into_std(), Some(ms(50)));
+        let due: Vec<_> = due.iter().map(|due| &*due.stored.document.cause).collect();
+        assert_eq!(due, ["1", "2"]);
+    }
+
     #[test]
     fn a_search_for_a_message_that_is_due_later_outlives_an_earlier_one() {
         let now = Instant::now();
