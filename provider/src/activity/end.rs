@@ -10,7 +10,7 @@ use cdb_model::{Batch, Document, ETag, Timestamp};
 use duroxide::providers::WorkItem;
 
 use super::LOST;
-use super::renew::wait_to_retry;
+use super::locked::{require_lock, wait_to_retry};
 use crate::delivery;
 use crate::error::{Error, Result};
 use crate::queue::activities::{Activities, EffectsState, NextActivity, WorkLock};
@@ -228,20 +228,6 @@ pub(super) fn message(
 ) -> Result<OrchestratorItem, serde_json::Error> {
     let cause = OrchestratorItem::completion_cause(item.execution_id, item.activity_id);
     OrchestratorItem::new(completion, cause, due, now)
-}
-
-/// Returns the service's time, at which the lock has not expired. Ends the processing of the activity
-/// otherwise.
-///
-/// # Errors
-/// Fails when the lock has expired.
-pub(super) fn require_lock(services: &Services, lock: &mut WorkLock) -> Result<Timestamp> {
-    let now = services.store.now();
-    if lock.holds(now) {
-        return Ok(now);
-    }
-    services.activities().finish(lock);
-    Err(Error::LockLost("it has expired"))
 }
 
 /// The fenced write that ends an activity: its batch, with the prelock of the next one.

@@ -7,6 +7,7 @@ pub(crate) mod effects;
 mod end;
 mod fetch;
 mod hand_over;
+mod locked;
 mod renew;
 
 #[cfg(test)]

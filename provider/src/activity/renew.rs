@@ -7,13 +7,11 @@ use cdb_coordination::lease::{Renewed, renew_lock};
 use cdb_model::{Document as _, Patch, Stored};
 
 use super::LOST;
-use super::end::require_lock;
+use super::locked::{require_lock, wait_to_retry};
 use crate::error::{Error, Result};
 use crate::queue::Services;
 use crate::queue::activities::{EffectsState, WorkLock};
-use crate::stored::Store;
 use crate::stored::documents::WorkerItem;
-use crate::timing::RETRY_PAUSE;
 
 /// Implements `Provider::renew_work_item_lock`.
 ///
@@ -87,15 +85,4 @@ async fn extend(
         services.activities().local().extend(&lock.token, until);
         return renewed;
     }
-}
-
-/// Waits before a retry if the failure `is_transient` and the lock outlasts the wait. Returns
-/// whether to retry. The runtime calls only once: after an error it repeats the activity, however
-/// long it took.
-pub(super) async fn wait_to_retry(store: &Store, lock: &WorkLock, is_transient: bool) -> bool {
-    let waits = is_transient && lock.holds(store.now() + RETRY_PAUSE);
-    if waits {
-        tokio::time::sleep(RETRY_PAUSE).await;
-    }
-    waits
 }

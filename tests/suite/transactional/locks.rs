@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_model::{Patch, Query};
 use cdb_provider::documents::WorkerItem;
 use tokio::sync::Semaphore;
@@ -17,8 +18,8 @@ async fn activity(env: &Env, instance: &str) -> Option<cdb_model::Stored<WorkerI
     found.expect("the queue can be read")
 }
 
-#[tokio::test]
-async fn a_cancelled_activity_has_no_effects() {
+/// Runs an activity that is cancelled while its body waits.
+async fn cancel_while_it_waits(is_removed_by_delivery: bool) {
     let mut env = Env::start().await;
     let (begun, go) = (Runs::default(), Arc::new(Semaphore::new(0)));
     let (counted, waits) = (begun.clone(), go.clone());
@@ -34,13 +35,42 @@ async fn a_cancelled_activity_has_no_effects() {
         })
     })
     .await;
-    env.begin("cancelled", "").await;
+    let input = if is_removed_by_delivery {
+        "x".repeat(9 * 1024)
+    } else {
+        String::new()
+    };
+    env.begin("cancelled", &input).await;
     eventually(async || begun.count() == 1).await;
+    if !is_removed_by_delivery {
+        let emulator = or_skip!(env.backend.emulator(), "faults need the emulator");
+        for kind in [OperationKind::Bulk, OperationKind::Delete] {
+            emulator.inject(Fault::always(Effect::error(503, 0)).on(kind));
+        }
+    }
     ok!(env.client.cancel_instance("cancelled", "enough"));
-    eventually(async || activity(&env, "cancelled").await.is_none()).await;
-    go.add_permits(1);
     env.end_of("cancelled").await.expect_err("it is cancelled");
+    if is_removed_by_delivery {
+        eventually(async || activity(&env, "cancelled").await.is_none()).await;
+    } else {
+        // Nothing but the commit that ends the instance can have deleted it.
+        assert!(activity(&env, "cancelled").await.is_none());
+    }
+    go.add_permits(1);
+    if let Some(emulator) = env.backend.emulator() {
+        emulator.clear_faults();
+    }
     env.stop_and_check("cancelled", 0).await;
+}
+
+#[tokio::test]
+async fn a_cancelled_activity_has_no_effects_after_the_end_of_its_instance() {
+    cancel_while_it_waits(false).await;
+}
+
+#[tokio::test]
+async fn a_cancelled_activity_with_a_large_input_has_no_effects_once_it_is_removed() {
+    cancel_while_it_waits(true).await;
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use cdb_model::{Batch, Document, DocumentKey, ETag, Stored, Timestamp};
 use tokio::time::Instant;
 
 use super::advance::{advance, ended_execution};
-use super::cancelled;
+use super::cancelled::{self, Deleted};
 use super::handed_over::UnstoredMessages;
 use super::outgoing::{Origin, Outgoing, SentOperations};
 use super::segments::NewHistory;
@@ -49,6 +49,8 @@ pub(super) struct CommitPlan {
     ended: Option<Execution>,
     pub(super) kv: KvUpdate,
     pub(super) outgoing: Outgoing,
+    /// The cancelled activities that the batch deletes.
+    deleted: Deleted,
     /// Chunks that are written before the batch.
     pub(super) spilling: Spilling,
     /// Chunks of consumed messages.
@@ -116,8 +118,8 @@ impl CommitPlan {
         let events = &result.history_delta;
         let mut history = NewHistory::pack(context.limits, id, result.execution_id, events)?;
         let mut outgoing = Outgoing::of(origin, result)?;
-        let cancelled = cancelled::intents(turn, origin, result);
-        outgoing.intents.extend(cancelled);
+        let (deleted, intents) = cancelled::removed(turn, origin, result);
+        outgoing.intents.extend(intents);
         let sent = outgoing.bytes();
         check_size(turn, result, context.limits, history.bytes, sent)?;
         let mut ended = ended_execution(&turn.instance.document, result, now);
@@ -145,6 +147,7 @@ impl CommitPlan {
             ended,
             kv,
             outgoing,
+            deleted,
             spilling,
             locked_at: now,
             planned_at: Instant::now(),
@@ -161,6 +164,9 @@ impl CommitPlan {
     fn arrange(&mut self, turn: &Turn, context: &PlanContext<'_>) -> Result<(), BatchError> {
         let origin = &context.origin;
         self.begin_batch(turn)?;
+        let overflow = self.deleted.take_overflow(&self.batch);
+        self.outgoing.intents.extend(overflow);
+        self.deleted.add_to(&mut self.batch)?;
         self.outgoing.overflow_into_intents(origin, &self.batch);
         if let Some(workers) = &context.workers {
             workers.lock(&mut self.outgoing.workers, origin.now);
@@ -219,8 +225,18 @@ impl CommitPlan {
         self.locked_at = now;
         extend_prelocks(&mut self.outgoing.workers, delay);
         self.begin_batch(turn)?;
+        self.deleted.add_to(&mut self.batch)?;
         self.operations.sent = self.outgoing.add_to(&mut self.batch)?;
         Ok(())
+    }
+
+    /// Leaves the cancelled activities to an intent if the deletion of one has made the batch fail. Returns whether the
+    /// batch must be built again.
+    pub(super) fn leave_cancelled(&mut self, error: &cdb_client::Error) -> bool {
+        let intent = self.deleted.take_failed(error);
+        let is_left = intent.is_some();
+        self.outgoing.intents.extend(intent);
+        is_left
     }
 
     /// Returns a committed document with its new ETag; `None` if the answer of the commit was lost.

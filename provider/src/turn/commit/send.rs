@@ -44,6 +44,8 @@ pub(super) async fn send<'s>(
             // Another worker was faster.
             next.release();
             commit.rebuild()?;
+        } else if commit.plan.leave_cancelled(error) {
+            commit.rebuild()?;
         } else if error.is_transient() || error.is_denied() {
             // The callers may renew their activities, and store the messages.
             std::mem::take(commit.handed_over).release();
