@@ -132,15 +132,26 @@ impl Orchestrations {
     /// # Errors
     /// Fails with a finding when the instance does not exist or has ended.
     pub(crate) async fn running(&self, id: &str) -> Result<ObservedInstance, Failure> {
-        let instance = self.instance(id).await?;
-        if instance.status.has_more() {
-            return Ok(instance);
-        }
-        Err(Failure::finding(format!(
-            "instance `{id}` has ended: {}",
-            instance.status
-        )))
+        unended(id, self.instance(id).await?)
     }
+
+    /// Reads an instance that has not ended, or whose start is queued.
+    ///
+    /// # Errors
+    /// Fails with a finding when there is neither.
+    pub(crate) async fn running_or_queued(&self, id: &str) -> Result<ObservedInstance, Failure> {
+        unended(id, self.begun_or_queued(id).await?)
+    }
+}
+
+fn unended(id: &str, instance: ObservedInstance) -> Result<ObservedInstance, Failure> {
+    if instance.status.has_more() {
+        return Ok(instance);
+    }
+    Err(Failure::finding(format!(
+        "instance `{id}` has ended: {}",
+        instance.status
+    )))
 }
 
 fn missing(id: &str) -> Failure {

@@ -127,6 +127,12 @@ async fn an_event_of_the_wrong_kind_is_not_lost_without_a_word() {
     let queued = account.cdb("instances raise waits orders 1 --queue").await;
     assert_eq!(queued.exit, Exit::Ok, "{queued:?}");
     queued.complains("leave out --queue");
+    let misspelt = ends(
+        Exit::Ok,
+        account.cdb("instances raise takes oders 1 --queue"),
+    )
+    .await;
+    misspelt.complains("does not wait for the queue `oders` now; it waits for the queue orders");
     let raised = account.cdb("instances raise waits orders 1").await;
     assert_eq!((raised.exit, &*raised.err), (Exit::Ok, ""), "{raised:?}");
 }

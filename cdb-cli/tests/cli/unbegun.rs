@@ -63,6 +63,26 @@ async fn a_start_that_a_limit_may_keep_from_beginning_is_not_overdue() {
 }
 
 #[tokio::test]
+async fn a_queued_event_is_kept_for_an_instance_that_has_not_begun() {
+    let account = Account::start().await;
+    let container = account.container::<Durable>().await;
+    account.store(&CosmosDBProviderConfig::default()).await;
+    started(&container, "order-1", 1).await;
+    let raised = ends(Exit::Finding, account.cdb("instances raise order-1 Go")).await;
+    raised.complains("instance `order-1` does not exist yet");
+    let queued = ends(Exit::Ok, account.cdb("instances raise order-1 Go --queue")).await;
+    queued.prints("raised an event for 1 instance");
+    let unknown = ends(
+        Exit::Finding,
+        account.cdb("instances raise order-2 Go --queue"),
+    )
+    .await;
+    unknown.complains("instance `order-2` does not exist");
+    let shown = account.cdb("queues").await;
+    assert_eq!(shown.exit, Exit::Ok, "{shown:?}");
+}
+
+#[tokio::test]
 async fn a_misspelt_start_can_be_deleted() {
     let account = Account::start().await;
     account.store(&CosmosDBProviderConfig::default()).await;

@@ -207,8 +207,12 @@ impl Raise {
         orchestrations: &Orchestrations,
         console: &mut Console<'_>,
     ) -> Result<Exit, Failure> {
-        // The event of an instance that does not exist would stay in the queue.
-        let running = orchestrations.running(&self.instance).await?;
+        // The event of an instance that does not exist would stay in the queue. A queued one waits for the start.
+        let running = if self.queue {
+            orchestrations.running_or_queued(&self.instance).await?
+        } else {
+            orchestrations.running(&self.instance).await?
+        };
         let observe = orchestrations.provider.observe();
         let awaited = Waits(observe.waits(&running).await?);
         if let Some(remark) = self.mismatch(&awaited)? {
@@ -251,13 +255,11 @@ impl Raise {
         if awaits(self.queue) {
             return Ok(None);
         }
-        if self.queue {
-            return Ok(awaits(false).then(|| {
-                format!(
-                    "instance `{instance}` waits for an event `{event}` that is raised; one that is queued is kept until the orchestration \
-                     dequeues it: leave out --queue"
-                )
-            }));
+        if self.queue && awaits(false) {
+            return Ok(Some(format!(
+                "instance `{instance}` waits for an event `{event}` that is raised; one that is queued is kept until the orchestration \
+                 dequeues it: leave out --queue"
+            )));
         }
         if awaits(true) {
             return Err(Failure::usage(format!(
@@ -265,6 +267,12 @@ impl Raise {
             )));
         }
         let waits = awaited.described();
+        if self.queue {
+            return Ok(Some(format!(
+                "instance `{instance}` does not wait for the queue `{event}` now; {waits}. The event is kept until the orchestration \
+                 dequeues it from this queue"
+            )));
+        }
         Ok(Some(format!(
             "instance `{instance}` does not wait for an event `{event}` now; {waits}. duroxide drops an event that nothing waits for; use --queue \
              if the orchestration dequeues it"
