@@ -40,7 +40,7 @@ async fn a_name_that_is_nearly_known_is_asked_about() {
     let account = Account::start().await;
     let command = "limits set --by ada activty=CallBank --running 10";
     let set = ends(Exit::Ok, account.cdb(command)).await;
-    set.complains("`activty` is taken as a label or search attribute; did you mean `activity`?");
+    set.complains("`activty` is taken as a label of instances; did you mean `activity`?");
 }
 
 #[tokio::test]

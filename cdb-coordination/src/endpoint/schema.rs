@@ -126,7 +126,7 @@ where
                     return false;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the schema version of the container was not read")
+                    tracing::warn!(%error, "the schema version of the container was not read");
                 }
             }
             if !self.pause(self.config.poll_interval).await {

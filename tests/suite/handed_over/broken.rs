@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cdb_client::transport::http::Method;
 use cdb_emulator::{Effect, Fault, OperationKind};
 use cdb_provider::documents::Instance;
 use cdb_provider::model::Query;
@@ -20,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::stage::{LOCK, MOMENT, Stage};
 use crate::harness::{end_within, finds_turn, next_turn};
-use crate::network::{ANY, CREATE, Kind, Network};
+use crate::network::{ANY, CREATE, Network, READ};
 use crate::several::{ack, enqueue, event, run_turn, start, try_ack};
 use crate::work_items::start_of;
 
@@ -361,25 +360,23 @@ async fn a_single_instance_ends_as_fast_as_without_hand_overs() {
     assert!(slower.is_empty(), "{slower:?}");
 }
 
-/// The worker of an activity that its instance cancels ends it before the deletion is delivered.
+/// The worker of an activity that its instance cancels ends it before the deletion is delivered: its input is too
+/// large for a deletion by the commit.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_activity_that_ends_makes_no_turn_fail() {
-    const DELETION: Kind = |request| {
-        let is_atomic = request.headers.get("x-ms-cosmos-batch-atomic");
-        request.method == Method::DELETE || is_atomic.is_some_and(|is| is == "False")
-    };
     let backend = or_skip!(Backend::start_in_simulated_time(|_| {}).await);
     let network = Network::default();
     // The completion waits for as long as any does.
     let provider = network.provider_with(&backend, |config| config.hand_over = HandOver::Always);
     let provider = provider.await.expect("simulated");
-    let stage = Stage::on(backend, provider, 2).await;
+    let stage = Stage::on_with_input(backend, provider, 2, &"x".repeat(9 * 1024)).await;
     let (first, second) = (stage.activity().await, stage.activity().await);
     let turn = stage.dispatcher().await;
     let acknowledged = stage.acknowledge(first);
     let turn = turn.await.expect("a turn");
     let next = stage.dispatcher().await;
-    network.slow_down(DELETION, MOMENT * 8);
+    // The delivery reads the activity before it deletes it.
+    network.slow_down(READ, MOMENT * 8);
     ok!(stage.commit(&turn, Some(second.0)));
     acknowledged.await.expect("no panic").expect("it has ended");
     assert_eq!(stage.activities().await, 1, "the deletion is on its way");

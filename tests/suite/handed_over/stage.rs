@@ -70,9 +70,19 @@ impl Stage {
 
     /// The same with this provider.
     pub(super) async fn on(backend: Backend, provider: CosmosDBProvider, count: u64) -> Self {
+        Self::on_with_input(backend, provider, count, "").await
+    }
+
+    /// The same with this input of the activities.
+    pub(super) async fn on_with_input(
+        backend: Backend,
+        provider: CosmosDBProvider,
+        count: u64,
+        input: &str,
+    ) -> Self {
         let other = backend.provider().await;
         let (_, token, _) = turn_with(&provider, start_of(INSTANCE, "Wait"), LOCK).await;
-        let scheduled = (2..2 + count).map(|id| (id, scheduled("Work", "")));
+        let scheduled = (2..2 + count).map(|id| (id, scheduled("Work", input)));
         let events = std::iter::once((1, started("Wait", ""))).chain(scheduled);
         let events = events.map(|(id, kind)| event(id, kind)).collect();
         let work = (2..2 + count).map(|id| activity_of(INSTANCE, id, None));
