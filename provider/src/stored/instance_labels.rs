@@ -22,9 +22,8 @@ type Function = dyn Fn(&str) -> Option<String> + Send + Sync;
 ///
 /// The function gives the value, or `None` for an instance without the label. It is called at each
 /// commit that schedules activities, so it must not block, and must always return the same for an
-/// id. Of a value longer than 64 bytes, its
-/// beginning and a hash are stored; a rule for the whole value selects it. An empty value and a panic
-/// leave the instance without the label, with a warning in the log. The commands of `cdb` know no
+/// id. Of a value longer than 64 bytes, its beginning and a hash are stored; a rule for the whole value
+/// selects it. An empty value and a panic leave the instance without the label, with a warning in the log. The commands of `cdb` know no
 /// function: activities that a rewind queues again lack the label.
 ///
 /// ```

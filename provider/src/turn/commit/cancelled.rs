@@ -22,8 +22,8 @@ const LARGE_INPUT: usize = 8 * 1024;
 /// The most activities of one intent, which take about 200 KB.
 const MAX_ACTIVITIES: usize = 20_000;
 
-/// The most activities that the commit itself deletes.
-const MAX_DELETED: usize = MAX_BATCH_OPERATIONS / 2;
+/// The most operations of a batch with deletions: the rest is left to what the turn sends.
+const MAX_WITH_DELETED: usize = MAX_BATCH_OPERATIONS / 2;
 
 /// The cancelled activities that a commit deletes.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl Deleted {
 
     /// Returns the intent in place of the deletions if half of a batch does not hold them beside `taken`.
     pub(super) fn take_overflow(&mut self, taken: &Batch<Durable>) -> Option<OutboxIntent> {
-        let fits = taken.len() + self.keys.len() <= MAX_DELETED;
+        let fits = taken.len() + self.keys.len() <= MAX_WITH_DELETED;
         if fits { None } else { self.take() }
     }
 
@@ -97,7 +97,7 @@ pub(super) fn removed(
     let is_small = |activity: &&ScheduledActivityIdentifier| !large.contains(&activity.activity_id);
     let (small, rest): (Vec<_>, Vec<_>) = sent.iter().copied().partition(is_small);
     let (small, rest) = match small.len() {
-        1..=MAX_DELETED => (small, rest),
+        1..=MAX_WITH_DELETED => (small, rest),
         _ => (Vec::new(), sent),
     };
     let key = |activity: &&ScheduledActivityIdentifier| {
